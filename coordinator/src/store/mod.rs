@@ -1,0 +1,96 @@
+//! The store: what must outlive the coordinator. One trait to write through, one to read through, records of
+//! `sweep.store.v1` on both sides, so that another engine (or the one in memory, for tests) can stand in its place.
+//!
+//! It refuses to decide anything: it keeps what it is given, whole batches or nothing, and says so only once the
+//! disk has it. Logs and large values are files beside it ([`AttemptFiles`], [`Blobs`]).
+
+mod backup;
+mod batch;
+mod blobs;
+mod compact;
+mod disk;
+mod embedded;
+mod error;
+mod folder;
+mod history;
+mod keys;
+mod load;
+mod logs;
+mod memory;
+mod pairs;
+mod verify;
+mod version;
+
+use std::sync::Arc;
+
+pub use backup::{Backup, BackupReport, restore};
+pub use batch::{Batch, Record};
+pub use blobs::{Blobs, FilePlace, INLINE_MAX};
+pub use compact::{CompactReport, compact};
+pub use embedded::SledStore;
+pub use error::StoreError;
+pub use folder::{Lock, address, announce, retract};
+pub use history::{HistoryPage, HistoryQuery};
+pub use load::{Loaded, SweepRecords};
+pub use logs::{AttemptFiles, Channel};
+pub use memory::MemoryStore;
+pub use proto::store::v1::{
+    AttemptRecord, DeviceRecord, HostRecord, MarkRecord, MetaRecord, ObservationRecord, RulingRecord, SweepRecord,
+};
+pub use verify::{VerifyReport, verify};
+pub use version::VERSION;
+
+/// Reads. A reader may be used from any thread beside the one that commits; it sees each record whole, but may see
+/// part of a batch that is being written.
+pub trait Reader: Send + Sync {
+    /// Everything hot at the start of a coordinator. Does not touch the attempts of settled sweeps.
+    fn load(&self) -> Result<Loaded, StoreError>;
+
+    /// One sweep with all that belongs to it, open or settled.
+    fn sweep(&self, number: u64) -> Result<Option<SweepRecords>, StoreError>;
+
+    /// Heads of sweeps (records without the file's text), newest first; `limit` 0 is all.
+    fn sweeps(&self, limit: usize) -> Result<Vec<SweepRecord>, StoreError>;
+
+    /// One page of attempts, newest first.
+    fn history(&self, query: &HistoryQuery) -> Result<HistoryPage, StoreError>;
+
+    /// A value kept by [`Store::put_blob`], checked against its digest.
+    fn blob(&self, digest: &str) -> Result<Vec<u8>, StoreError>;
+
+    /// The sweep file's bytes, wherever they lie. The record must come from [`Reader::sweep`] or [`Loaded::open`].
+    fn file(&self, sweep: &SweepRecord) -> Result<Vec<u8>, StoreError> {
+        if sweep.blob.is_empty() {
+            Ok(sweep.toml.clone())
+        } else {
+            self.blob(&sweep.blob)
+        }
+    }
+}
+
+/// Writes. There is one writer; whoever holds it groups what waits into one batch.
+pub trait Store: Reader {
+    /// All of the batch or nothing, and durable when it returns `Ok`. After any error but a full disk the store
+    /// refuses further commits: what the disk holds is known again only after a restart.
+    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError>;
+
+    /// Keeps a value by its SHA-256 (hex), durable when it returns. The same value twice is kept once.
+    fn put_blob(&self, bytes: &[u8]) -> Result<String, StoreError>;
+
+    /// Reads for other threads.
+    fn reader(&self) -> Arc<dyn Reader>;
+
+    /// Where a sweep file's bytes go: into the record when small, else into a blob that is durable on return.
+    fn place_file(&self, bytes: &[u8]) -> Result<FilePlace, StoreError> {
+        if bytes.len() <= INLINE_MAX {
+            return Ok(FilePlace {
+                toml: bytes.to_vec(),
+                blob: String::new(),
+            });
+        }
+        Ok(FilePlace {
+            toml: Vec::new(),
+            blob: self.put_blob(bytes)?,
+        })
+    }
+}

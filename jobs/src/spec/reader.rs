@@ -1,0 +1,233 @@
+//! Walks the file's tables by hand, so that every value keeps its place, and collects what is wrong with them.
+//! Knows types and names; what a key means is for the module that asks.
+
+use std::fmt::Display;
+use std::ops::Range;
+
+use serde_json::Value;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::error::{SpecError, SpecErrors};
+use super::{nearest, value};
+
+pub(crate) type Span = Range<usize>;
+
+/// Collects errors against one text.
+pub(crate) struct Reader<'a> {
+    file: &'a str,
+    text: &'a str,
+    errors: Vec<SpecError>,
+}
+
+/// One `key = value` of a table.
+#[derive(Clone)]
+pub(crate) struct Entry<'t> {
+    pub key: &'t str,
+    pub key_span: Span,
+    pub value: &'t Spanned<DeValue<'t>>,
+}
+
+impl Entry<'_> {
+    pub fn span(&self) -> Span {
+        self.value.span()
+    }
+}
+
+/// A table in the order of the file; what is not taken out of it is unknown.
+pub(crate) struct Table<'t> {
+    /// As messages call it: `[recipe]`.
+    pub name: String,
+    pub span: Span,
+    pub entries: Vec<Entry<'t>>,
+}
+
+impl<'t> Table<'t> {
+    pub fn new(name: impl Into<String>, span: Span, table: &'t DeTable<'t>) -> Self {
+        let mut entries: Vec<Entry<'t>> = table
+            .iter()
+            .map(|(key, value)| Entry {
+                key: key.get_ref(),
+                key_span: key.span(),
+                value,
+            })
+            .collect();
+        entries.sort_by_key(|entry| entry.key_span.start);
+        Self {
+            name: name.into(),
+            span,
+            entries,
+        }
+    }
+
+    pub fn take(&mut self, key: &str) -> Option<Entry<'t>> {
+        let at = self.entries.iter().position(|entry| entry.key == key)?;
+        Some(self.entries.remove(at))
+    }
+
+    /// Refuses what was not taken, with the nearest of `known`.
+    pub fn finish(self, reader: &mut Reader<'_>, known: &[&str]) {
+        for entry in self.entries {
+            let message = format!("unknown key `{}` in {}", entry.key, self.name);
+            let help = nearest::help(entry.key, known);
+            reader.error_help(entry.key_span, message, help);
+        }
+    }
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(file: &'a str, text: &'a str) -> Self {
+        Self {
+            file,
+            text,
+            errors: Vec::new(),
+        }
+    }
+
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
+    pub fn error(&mut self, span: Span, message: impl Into<String>) {
+        self.push(span, message.into(), None);
+    }
+
+    pub fn error_help(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
+        self.push(span, message.into(), Some(help.into()));
+    }
+
+    fn push(&mut self, span: Span, message: String, help: Option<String>) {
+        let span = on_chars(self.text, span);
+        let before = &self.text[..span.start];
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        self.errors.push(SpecError {
+            file: self.file.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            message,
+            help,
+            span,
+        });
+    }
+
+    pub fn is_clean(&self) -> bool {
+        self.errors.is_empty()
+    }
+
+    /// What was found, if anything.
+    pub fn finish(self) -> Result<(), SpecErrors> {
+        if self.errors.is_empty() {
+            Ok(())
+        } else {
+            Err(SpecErrors::new(self.text, self.errors))
+        }
+    }
+
+    /// `what` must be `wanted`, and is something else.
+    pub fn wrong_type(&mut self, value: &Spanned<DeValue<'_>>, what: impl Display, wanted: &str) {
+        let found = value::type_name(value.get_ref());
+        let message = format!("{what} must be {wanted}, not {found}");
+        match value::quoted_other(value.get_ref()) {
+            Some(bare) => {
+                self.error_help(value.span(), message, format!("without quotes: {bare}"))
+            }
+            None => self.error(value.span(), message),
+        }
+    }
+
+    pub fn string<'t>(&mut self, entry: &Entry<'t>) -> Option<&'t str> {
+        let text = entry.value.get_ref().as_str();
+        if text.is_none() {
+            self.wrong_type(entry.value, tick(entry.key), "a string in quotes");
+        }
+        text
+    }
+
+    /// A string that says something.
+    pub fn words<'t>(&mut self, entry: &Entry<'t>) -> Option<&'t str> {
+        let text = self.string(entry)?;
+        if text.trim().is_empty() {
+            self.error(entry.span(), format!("`{}` is empty", entry.key));
+            return None;
+        }
+        Some(text)
+    }
+
+    pub fn boolean(&mut self, entry: &Entry<'_>) -> Option<bool> {
+        let answer = entry.value.get_ref().as_bool();
+        if answer.is_none() {
+            self.wrong_type(entry.value, tick(entry.key), "true or false");
+        }
+        answer
+    }
+
+    /// A whole number within `range`.
+    pub fn integer(&mut self, entry: &Entry<'_>, range: std::ops::RangeInclusive<i64>) -> Option<i64> {
+        let Some(number) = value::integer(entry.value.get_ref()) else {
+            self.wrong_type(entry.value, tick(entry.key), "a whole number");
+            return None;
+        };
+        if !range.contains(&number) {
+            let (low, high) = range.into_inner();
+            let message = format!("`{}` must be from {low} to {high}, not {number}", entry.key);
+            self.error(entry.span(), message);
+            return None;
+        }
+        Some(number)
+    }
+
+    pub fn table<'t>(&mut self, entry: &Entry<'t>, name: impl Into<String>) -> Option<Table<'t>> {
+        match entry.value.get_ref() {
+            DeValue::Table(table) => Some(Table::new(name, entry.key_span.clone(), table)),
+            _ => {
+                self.wrong_type(entry.value, tick(entry.key), "a table");
+                None
+            }
+        }
+    }
+
+    pub fn array<'t>(&mut self, entry: &Entry<'t>) -> Option<&'t [Spanned<DeValue<'t>>]> {
+        match entry.value.get_ref() {
+            DeValue::Array(items) => Some(items),
+            _ => {
+                self.wrong_type(entry.value, tick(entry.key), "an array");
+                None
+            }
+        }
+    }
+
+    /// An array of strings, with each one's place.
+    pub fn strings<'t>(&mut self, entry: &Entry<'t>) -> Option<Vec<(&'t str, Span)>> {
+        let items = self.array(entry)?;
+        let mut found = Vec::with_capacity(items.len());
+        for item in items {
+            match item.get_ref().as_str() {
+                Some(text) => found.push((text, item.span())),
+                None => self.wrong_type(item, format!("each item of `{}`", entry.key), "a string"),
+            }
+        }
+        (found.len() == items.len()).then_some(found)
+    }
+
+    /// Any value that JSON has too.
+    pub fn any(&mut self, value: &Spanned<DeValue<'_>>) -> Option<Value> {
+        match value::to_json(value) {
+            Ok(json) => Some(json),
+            Err((span, message)) => {
+                self.error(span, message);
+                None
+            }
+        }
+    }
+}
+
+pub(crate) fn tick(key: &str) -> String {
+    format!("`{key}`")
+}
+
+/// The span, moved to whole characters inside the text.
+fn on_chars(text: &str, span: Span) -> Span {
+    let start = text.floor_char_boundary(span.start.min(text.len()));
+    let end = text.ceil_char_boundary(span.end.min(text.len()).max(start));
+    start..end
+}

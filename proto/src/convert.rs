@@ -1,0 +1,1 @@
+//! Wire and store messages to the nouns of `jobs` and back.

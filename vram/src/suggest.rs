@@ -1,0 +1,169 @@
+//! What would make it fit: smaller recipes of a workload that does not, smallest change first.
+//! Suggests nothing that its own verdict does not call `fits`, and nothing for a program it cannot read.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::recipe::{MEMORY_FIXES, Optimizer, Recipe};
+use crate::{
+    Bytes, DeviceClass, DeviceLoad, Knowledge, Mode, Settings, VerdictKind, Workload, estimate,
+    verdict,
+};
+
+/// One changed setting or more, and what is needed then.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Suggestion {
+    /// In words: `rank 96 instead of 112`.
+    pub change: String,
+    /// The settings to change, by name.
+    pub settings: Settings,
+    pub need: Bytes,
+    pub band: Bytes,
+}
+
+struct Change {
+    words: String,
+    settings: Settings,
+}
+
+impl Change {
+    fn new(words: impl Into<String>, key: &str, value: Value) -> Self {
+        Self {
+            words: words.into(),
+            settings: Settings::from([(key.to_owned(), value)]),
+        }
+    }
+}
+
+/// Changes that leave the training's arithmetic alone first, then smaller recipes; of each kind the smallest that fits.
+#[must_use]
+pub fn would_fit(
+    workload: &Workload,
+    class: &DeviceClass,
+    load: &DeviceLoad,
+    knowledge: &Knowledge,
+) -> Vec<Suggestion> {
+    let Some(recipe) = &workload.recipe else {
+        return Vec::new();
+    };
+    let mut found: Vec<Suggestion> = Vec::new();
+    for kind in [
+        fixes(recipe),
+        optimizers(workload, recipe),
+        no_dropout(recipe),
+        ranks(recipe),
+        no_dora(recipe),
+        quants(recipe),
+        lengths(recipe),
+    ] {
+        let fitting = kind
+            .into_iter()
+            .find_map(|change| tried(workload, change, class, load, knowledge));
+        found.extend(fitting);
+    }
+    found
+}
+
+fn tried(
+    workload: &Workload,
+    change: Change,
+    class: &DeviceClass,
+    load: &DeviceLoad,
+    knowledge: &Knowledge,
+) -> Option<Suggestion> {
+    let mut settings = workload.settings.clone();
+    settings.extend(change.settings.clone());
+    let smaller = Workload::new(workload.mode, &settings, workload.declared).ok()?;
+    let answer = verdict(estimate(&smaller, class, knowledge), class, load);
+    let known = answer
+        .estimate
+        .filter(|_| answer.kind == VerdictKind::Fits)?;
+    Some(Suggestion {
+        change: change.words,
+        settings: change.settings,
+        need: known.need(),
+        band: known.band,
+    })
+}
+
+fn fixes(recipe: &Recipe) -> Vec<Change> {
+    let missing: Vec<&str> = MEMORY_FIXES
+        .into_iter()
+        .filter(|name| !recipe.has_fix(name))
+        .collect();
+    let with = |added: &[&str]| {
+        let names: Vec<&str> = MEMORY_FIXES
+            .into_iter()
+            .filter(|name| recipe.has_fix(name) || added.contains(name))
+            .collect();
+        Change::new(
+            format!("memory fix {}", added.join(" and ")),
+            "memory_fixes",
+            json!(names),
+        )
+    };
+    let mut changes: Vec<Change> = missing.iter().map(|name| with(&[name])).collect();
+    if missing.len() > 1 {
+        changes.push(with(&missing));
+    }
+    changes
+}
+
+fn optimizers(workload: &Workload, recipe: &Recipe) -> Vec<Change> {
+    let paged = Change::new(
+        "paged optimizer state",
+        "optimizer",
+        json!("paged_adamw_8bit"),
+    );
+    let eight = Change::new("8-bit optimizer state", "optimizer", json!("adamw_8bit"));
+    match (workload.mode, recipe.optimizer) {
+        (Mode::Train, Optimizer::Adamw8bit) => vec![paged],
+        (Mode::Train, Optimizer::Adamw) => vec![eight, paged],
+        _ => Vec::new(),
+    }
+}
+
+fn no_dropout(recipe: &Recipe) -> Vec<Change> {
+    let change = recipe
+        .dropout
+        .then(|| Change::new("no dropout", "dropout", json!(0.0)));
+    change.into_iter().collect()
+}
+
+fn no_dora(recipe: &Recipe) -> Vec<Change> {
+    let change = recipe
+        .dora
+        .then(|| Change::new("no DoRA", "dora", json!(false)));
+    change.into_iter().collect()
+}
+
+/// Ranks in steps of eight, the nearest first: fit is not monotonic in the rank, so each is asked.
+fn ranks(recipe: &Recipe) -> Vec<Change> {
+    let smaller = (1..recipe.rank.div_ceil(8)).rev().map(|eighth| eighth * 8);
+    let words = |rank| format!("rank {rank} instead of {}", recipe.rank);
+    smaller
+        .take(64)
+        .map(|rank| Change::new(words(rank), "rank", json!(rank)))
+        .collect()
+}
+
+fn quants(recipe: &Recipe) -> Vec<Change> {
+    let change =
+        (!recipe.quant.is_kbit()).then(|| Change::new("nf4 weights", "quant", json!("nf4")));
+    change.into_iter().collect()
+}
+
+/// Shorter examples, in sixteenths of the length, down to a quarter.
+fn lengths(recipe: &Recipe) -> Vec<Change> {
+    let Some(full) = recipe.seq_len else {
+        return Vec::new();
+    };
+    let shorter = (4..16)
+        .rev()
+        .map(|part| full * part / 16 / 8 * 8)
+        .filter(|length| *length > 0);
+    let words = |length| format!("{length} tokens instead of {full}");
+    shorter
+        .map(|length| Change::new(words(length), "seq_len", json!(length)))
+        .collect()
+}
