@@ -1,6 +1,20 @@
 //! The agent of one host: registers its devices, starts attempts under shepherds, reports what they leave on disk.
 //! Decides nothing about placement, and owns no attempt: attempts outlive it.
 
+mod attempt;
+pub mod clock;
 pub mod config;
+mod durable;
+mod folder;
 mod os;
+mod retention;
+mod run;
+mod session;
 pub mod size;
+mod spool;
+
+pub use attempt::shepherd::shepherd;
+pub use folder::FolderError;
+pub use run::{AgentError, AgentOptions, Leave, run};
+pub use session::SessionError;
+pub use spool::SpoolError;

@@ -43,7 +43,10 @@ impl Blobs {
         let path = self.folder.join(&digest);
         // One of the right length was renamed into place whole; a damaged one is found when read.
         let there = fs::metadata(&path).is_ok_and(|file| file.len() == bytes.len() as u64);
-        if !there {
+        if there {
+            // Its name may not be durable yet if a crash came right after the rename.
+            disk::sync_folder(&self.folder)?;
+        } else {
             disk::write_whole(&path, bytes)?;
         }
         Ok(digest)

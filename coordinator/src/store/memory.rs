@@ -10,7 +10,7 @@ use proto::store::v1::{MetaRecord, SweepRecord};
 
 use super::pairs::{self, PairIter, Pairs};
 use super::{
-    Batch, HistoryPage, HistoryQuery, Loaded, Reader, Store, StoreError, SweepRecords, blobs, history, load,
+    Backup, BackupReport, Batch, HistoryPage, HistoryQuery, Loaded, Reader, Store, StoreError, SweepRecords, blobs, history, load,
     version,
 };
 
@@ -107,6 +107,10 @@ impl Store for MemoryStore {
         let digest = blobs::digest(bytes);
         self.kept().blobs.insert(digest.clone(), bytes.to_vec());
         Ok(digest)
+    }
+
+    fn backup(&self, to: &Path, _: Backup) -> Result<BackupReport, StoreError> {
+        Err(StoreError::refused(format!("a backup in {}", to.display()), "a store in memory has none"))
     }
 
     fn reader(&self) -> Arc<dyn Reader> {

@@ -7,8 +7,10 @@
 mod backup;
 mod batch;
 mod blobs;
+mod bulk;
 mod compact;
 mod disk;
+mod durable;
 mod embedded;
 mod error;
 mod folder;
@@ -21,6 +23,7 @@ mod pairs;
 mod verify;
 mod version;
 
+use std::path::Path;
 use std::sync::Arc;
 
 pub use backup::{Backup, BackupReport, restore};
@@ -32,7 +35,7 @@ pub use error::StoreError;
 pub use folder::{Lock, address, announce, retract};
 pub use history::{HistoryPage, HistoryQuery};
 pub use load::{Loaded, SweepRecords};
-pub use logs::{AttemptFiles, Channel};
+pub use logs::{AttemptFiles, Channel, read_from, size};
 pub use memory::MemoryStore;
 pub use proto::store::v1::{
     AttemptRecord, DeviceRecord, HostRecord, MarkRecord, MetaRecord, ObservationRecord, RulingRecord, SweepRecord,
@@ -70,8 +73,9 @@ pub trait Reader: Send + Sync {
 
 /// Writes. There is one writer; whoever holds it groups what waits into one batch.
 pub trait Store: Reader {
-    /// All of the batch or nothing, and durable when it returns `Ok`. After any error but a full disk the store
-    /// refuses further commits: what the disk holds is known again only after a restart.
+    /// All of the batch or nothing, and durable when it returns `Ok`. Nothing is written of a batch that is
+    /// [`StoreError::Refused`] or for which the disk has no room. After any other error the store refuses further
+    /// commits ([`StoreError::Broken`]): what the disk holds is known again only after a restart.
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError>;
 
     /// Keeps a value by its SHA-256 (hex), durable when it returns. The same value twice is kept once.
@@ -79,6 +83,9 @@ pub trait Store: Reader {
 
     /// Reads for other threads.
     fn reader(&self) -> Arc<dyn Reader>;
+
+    /// A copy of everything, in a new folder: see [`restore`]. No commit can come in between while it runs.
+    fn backup(&self, to: &Path, what: Backup) -> Result<BackupReport, StoreError>;
 
     /// Where a sweep file's bytes go: into the record when small, else into a blob that is durable on return.
     fn place_file(&self, bytes: &[u8]) -> Result<FilePlace, StoreError> {

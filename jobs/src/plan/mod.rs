@@ -1,9 +1,12 @@
 //! From a spec to its trials: same file, same order, same ids. Nothing here knows a host.
 
 mod config;
+mod digest;
 mod expand;
 mod load;
+mod random;
 mod resolve;
+mod seed;
 
 pub use config::config_json;
 pub use expand::{ExpandError, expand};
@@ -16,6 +19,9 @@ use serde_json::Value;
 
 use crate::Kind;
 use crate::spec::{Params, Spec};
+
+/// More trials than this are refused, and so are more cells before `[[when]]`.
+pub const MOST_TRIALS: u32 = 100_000;
 
 /// What a sweep will do. Trials are numbered from 1 in file order.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,19 +58,6 @@ impl Plan {
     pub fn trial(&self, index: u32) -> Option<&Trial> {
         let at = usize::try_from(index.checked_sub(1)?).ok()?;
         self.trials.get(at)
-    }
-
-    /// What the trial's programs start their random numbers from.
-    #[must_use]
-    pub fn seed(&self, trial: &Trial) -> u64 {
-        let _ = trial;
-        self.spec.seed
-    }
-
-    /// SHA-256 of the expansion, in hex: two versions of `sweep` that read a file differently are told apart by it.
-    #[must_use]
-    pub fn digest(&self) -> String {
-        String::new()
     }
 
     /// The kinds of job that each trial has, in order.

@@ -122,12 +122,12 @@ mod tests {
     fn settings_and_host_values_are_filled() {
         let settings = Params::from([
             ("rank".into(), 96.into()),
-            ("lr".into(), 1e-5.into()),
+            ("lr".into(), 0.5.into()),
             ("name".into(), "{kit}".into()),
         ]);
         let full = |text| both(text, &settings).unwrap();
         assert_eq!(full("{python} {kit}/t.py --r={rank}"), "python3 /kit/t.py --r=96");
-        assert_eq!(full("{lr} {seed}"), "1e-5 7");
+        assert_eq!(full("{lr} {seed}"), "0.5 7");
         assert_eq!(full("{{rank}} {name}"), "{rank} {kit}");
     }
 

@@ -116,7 +116,7 @@ fn listed(
     for (value, span) in values {
         let Some(value) = value else { continue };
         if !seen.insert(canonical(&value)) && !zipped {
-            let message = format!("axis `{name}` has the value {value} twice");
+            let message = format!("axis `{name}` has the value {} twice", reader.written(span.clone()));
             reader.error_help(span, message, "every cell must be another one: remove it");
         }
         kept.push(value);

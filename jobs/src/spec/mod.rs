@@ -1,16 +1,29 @@
 //! The sweep file as typed values: [`parse`] is the only way to get one, and what it returns is valid.
 //! Says nothing about hosts; expansion into trials is `plan`'s.
 
+mod axes;
 mod error;
+mod file;
+mod head;
+mod nearest;
+mod place;
 mod placeholder;
+mod program;
+mod range;
+mod reader;
+mod setting;
+mod settings;
+mod stage;
 mod types;
+mod units;
+mod value;
+mod when;
 
-pub(crate) use placeholder::{Piece, escape, pieces};
 pub use error::{SpecError, SpecErrors};
+pub use file::parse;
+pub(crate) use axes::same;
+pub(crate) use file::{Marks, as_text, parse_marked};
+pub(crate) use reader::one_error;
+pub(crate) use placeholder::{Piece, escape, pieces};
+pub(crate) use value::canonical;
 pub use types::*;
-
-/// The one reader of sweep files. `file_name` is only for the messages.
-pub fn parse(file_name: &str, text: &[u8]) -> Result<Spec, SpecErrors> {
-    let _ = text;
-    Err(SpecErrors::whole_file(file_name, "not read".into(), None))
-}

@@ -88,6 +88,14 @@ impl<'a> Reader<'a> {
         self.text
     }
 
+    /// A value as the file writes it, if that is short.
+    pub fn written(&self, span: Span) -> String {
+        match self.text.get(span) {
+            Some(short) if short.len() <= 40 && !short.contains('\n') => short.to_owned(),
+            _ => "this".to_owned(),
+        }
+    }
+
     pub fn error(&mut self, span: Span, message: impl Into<String>) {
         self.push(span, message.into(), None);
     }
@@ -110,17 +118,18 @@ impl<'a> Reader<'a> {
         });
     }
 
-    pub fn is_clean(&self) -> bool {
-        self.errors.is_empty()
-    }
-
     /// What was found, if anything.
     pub fn finish(self) -> Result<(), SpecErrors> {
         if self.errors.is_empty() {
             Ok(())
         } else {
-            Err(SpecErrors::new(self.text, self.errors))
+            Err(self.into_errors())
         }
+    }
+
+    /// Only after an error.
+    pub fn into_errors(self) -> SpecErrors {
+        SpecErrors::new(self.text, self.errors)
     }
 
     /// `what` must be `wanted`, and is something else.
@@ -219,6 +228,19 @@ impl<'a> Reader<'a> {
             }
         }
     }
+}
+
+/// One error at its place, found by somebody else.
+pub(crate) fn one_error(
+    file: &str,
+    text: &str,
+    span: Span,
+    message: String,
+    help: String,
+) -> SpecErrors {
+    let mut reader = Reader::new(file, text);
+    reader.error_help(span, message, help);
+    reader.into_errors()
 }
 
 pub(crate) fn tick(key: &str) -> String {

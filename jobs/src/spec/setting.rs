@@ -176,7 +176,8 @@ fn whole(
             None
         }
         _ => {
-            reader.error(value.span(), format!("{what} must be at most {high}"));
+            let written = reader.written(value.span());
+            reader.error(value.span(), format!("{what} must be at most {high}, not {written}"));
             None
         }
     }
@@ -197,7 +198,8 @@ fn number(
     if json.as_f64().is_some_and(good) {
         return Some(json);
     }
-    reader.error(value.span(), format!("{what} must be {wanted}, not {json}"));
+    let written = reader.written(value.span());
+    reader.error(value.span(), format!("{what} must be {wanted}, not {written}"));
     None
 }
 

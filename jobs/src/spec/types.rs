@@ -16,6 +16,8 @@ pub struct Spec {
     pub name: String,
     pub about: String,
     pub seed: u64,
+    /// Each trial starts from a seed of its own; the arms of a comparison share theirs.
+    pub seed_per_trial: bool,
     /// Higher goes first; equal goes by submission.
     pub priority: i32,
     /// Absent for a program of its own that trains no known model.
@@ -92,7 +94,7 @@ pub enum WhenAction {
 pub struct Stage {
     pub kind: Kind,
     pub after: Option<Kind>,
-    /// The program and its arguments, placeholders unresolved.
+    /// The program and its arguments, placeholders unresolved. Empty only of a probe whose mode is `none`.
     pub run: Vec<String>,
     pub time_limit: Option<Duration>,
     /// A retry continues from the newest checkpoint.
@@ -132,6 +134,7 @@ pub struct Place {
     pub require: Vec<String>,
     /// The arms of this axis run on one class of host, so that hardware is no confounder.
     pub compare: Option<String>,
+    /// How many devices one attempt gets; always 1 on a CPU.
     pub gpus: u32,
     /// For programs the memory model does not know: what one attempt needs.
     pub memory: Option<Bytes>,

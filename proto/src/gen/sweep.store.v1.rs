@@ -128,18 +128,18 @@ pub struct AttemptRecord {
     pub step_seconds: f64,
     #[prost(string, tag = "30")]
     pub sweep_id: ::prost::alloc::string::String,
-    #[prost(double, tag = "31")]
-    pub loss: f64,
-    #[prost(bool, tag = "32")]
-    pub has_loss: bool,
     /// JSON: newest value of each metric at the end
     #[prost(string, tag = "33")]
     pub metrics: ::prost::alloc::string::String,
-    /// the host's clock
-    #[prost(uint64, tag = "34")]
-    pub host_started_ms: u64,
+    /// the host's clock: evidence, never compared with ours
     #[prost(uint64, tag = "35")]
     pub host_ended_ms: u64,
+    /// events of a sweep have one order, whatever the clocks said
+    #[prost(uint64, tag = "36")]
+    pub placed_order: u64,
+    /// 0: not yet
+    #[prost(uint64, tag = "37")]
+    pub ended_order: u64,
 }
 /// A job settled without an attempt deciding it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -156,6 +156,8 @@ pub struct RulingRecord {
     pub reason: ::prost::alloc::string::String,
     #[prost(uint64, tag = "6")]
     pub at_ms: u64,
+    #[prost(uint64, tag = "7")]
+    pub order: u64,
 }
 /// What a user asked of a sweep, trial or job after its submission.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

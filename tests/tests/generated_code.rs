@@ -1,5 +1,5 @@
 //! The committed code under `src/gen` is what the `.proto` files say. After a change of those files:
-//! `SWEEP_GENERATE=1 cargo test -p proto --test generated`, and commit what it writes.
+//! `SWEEP_GENERATE=1 cargo test -p whole --test generated_code`, and commit what it writes.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ const EMBEDDED: [&str; 9] = [
 ];
 
 fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../proto")
 }
 
 fn generate(out: &Path) {
@@ -63,7 +63,7 @@ fn committed_code_is_what_the_files_say() {
         let old = std::fs::read_to_string(committed.join(name)).unwrap_or_default();
         assert!(
             new == old,
-            "src/gen/{} is stale: run SWEEP_GENERATE=1 cargo test -p proto --test generated",
+            "src/gen/{} is stale: run SWEEP_GENERATE=1 cargo test -p whole --test generated_code",
             name.display()
         );
     }

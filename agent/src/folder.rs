@@ -1,0 +1,132 @@
+//! The agent's own folder: who owns it, where each attempt's folder lies in it.
+//! Refuses a second agent on the same folder: two would both adopt, stop and report the same attempts.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jobs::AttemptId;
+use thiserror::Error;
+
+use crate::attempt::AttemptFolder;
+use crate::durable::DiskError;
+use crate::os;
+
+#[derive(Debug, Error)]
+pub enum FolderError {
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    #[error(
+        "another agent works on {}; end it first, or give this one a folder of its own",
+        .0.display()
+    )]
+    Taken(PathBuf),
+}
+
+/// Owned while a clone of it lives.
+#[derive(Clone)]
+pub struct AgentFolder {
+    path: PathBuf,
+    _lock: Arc<File>,
+}
+
+impl AgentFolder {
+    /// Makes the folder if needed and takes it.
+    pub fn take(path: &Path) -> Result<Self, FolderError> {
+        os::private_folder(path).map_err(DiskError::of("make the folder", path))?;
+        let path = fs::canonicalize(path).map_err(DiskError::of("open the folder", path))?;
+        let lock_path = path.join("lock");
+        let lock = OpenOptions::new().create(true).append(true).open(&lock_path);
+        let lock = lock.map_err(DiskError::of("open", &lock_path))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self {
+                path,
+                _lock: Arc::new(lock),
+            }),
+            Err(TryLockError::WouldBlock) => Err(FolderError::Taken(path)),
+            Err(TryLockError::Error(error)) => {
+                Err(DiskError::of("lock", &lock_path)(error).into())
+            }
+        }
+    }
+
+    #[must_use]
+    pub fn spool(&self) -> PathBuf {
+        self.path.join("spool")
+    }
+
+    #[must_use]
+    pub fn attempts(&self) -> PathBuf {
+        self.path.join("attempts")
+    }
+
+    /// `attempts/<sweep>/<trial>/<kind>/<number>`
+    #[must_use]
+    pub fn attempt(&self, id: &AttemptId) -> AttemptFolder {
+        let job = self.attempts().join(id.job.sweep.as_str());
+        let job = job.join(id.job.trial.to_string()).join(id.job.kind.as_str());
+        AttemptFolder::new(job.join(id.number.to_string()))
+    }
+
+    /// What the jobs of one trial share on this host: `work/<sweep>/<trial>`.
+    #[must_use]
+    pub fn work(&self, id: &AttemptId) -> PathBuf {
+        let sweep = self.path.join("work").join(id.job.sweep.as_str());
+        sweep.join(id.job.trial.to_string())
+    }
+
+    /// Every attempt that has a folder, in order.
+    #[must_use]
+    pub fn list(&self) -> Vec<(AttemptId, AttemptFolder)> {
+        let mut found = Vec::new();
+        for sweep in names(&self.attempts()) {
+            for trial in names(&self.attempts().join(&sweep)) {
+                let trial_path = self.attempts().join(&sweep).join(&trial);
+                for kind in names(&trial_path) {
+                    for number in names(&trial_path.join(&kind)) {
+                        let id = format!("{sweep}/{trial}/{kind}/{number}");
+                        if let Ok(id) = id.parse::<AttemptId>() {
+                            let folder = self.attempt(&id);
+                            found.push((id, folder));
+                        }
+                    }
+                }
+            }
+        }
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        found
+    }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_agent_is_refused_and_the_next_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = AgentFolder::take(folder.path()).unwrap();
+        let second = AgentFolder::take(folder.path()).err().unwrap();
+        assert!(second.to_string().contains("another agent works on"));
+        drop(first);
+        assert!(AgentFolder::take(folder.path()).is_ok());
+    }
+
+    #[test]
+    fn attempts_are_found_by_their_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let agent = AgentFolder::take(folder.path()).unwrap();
+        let id: AttemptId = "a-b.c/12/train/3".parse().unwrap();
+        fs::create_dir_all(agent.attempt(&id).path()).unwrap();
+        fs::create_dir_all(agent.attempts().join("a/x/train/1")).unwrap();
+        let found: Vec<_> = agent.list().into_iter().map(|(id, _)| id).collect();
+        assert_eq!(found, [id]);
+    }
+}

@@ -1,0 +1,111 @@
+//! One agent from start to shutdown: takes its folder, adopts what runs there, keeps the session, sweeps old
+//! folders away. Ends no attempt unless it is told to leave them suspended.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::{oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::attempt::{Attempts, Setting};
+use crate::config::HostConfig;
+use crate::folder::{AgentFolder, FolderError};
+use crate::retention;
+use crate::session::{self, SessionError};
+use crate::spool::{Spool, SpoolError};
+
+/// How long a shutdown waits for attempts to end and their endings to be acknowledged.
+const SUSPEND_WAIT: Duration = Duration::from_secs(15);
+const RETENTION_ROUND: Duration = Duration::from_secs(3600);
+
+/// What an agent needs to know.
+pub struct AgentOptions {
+    pub config: HostConfig,
+    /// `http://127.0.0.1:7480`
+    pub coordinator: String,
+    /// The agent's own state, e.g. `DATA/agents/<name>`.
+    pub folder: PathBuf,
+    /// The `sweep` executable, started as `sweep shepherd FOLDER`.
+    pub program: PathBuf,
+    /// What `{kit}` stands for where the host's file names none.
+    pub kit: PathBuf,
+    /// Ends the agent.
+    pub shutdown: CancellationToken,
+    /// Read once, at shutdown.
+    pub leave: watch::Receiver<Leave>,
+    /// Told once the coordinator has taken this host in for the first time.
+    pub ready: Option<oneshot::Sender<()>>,
+}
+
+/// What a shutdown does with the attempts that run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leave {
+    /// They go on; the next agent on this folder adopts them.
+    #[default]
+    Running,
+    /// They are stopped and end `interrupted`, to be continued elsewhere or later.
+    Suspended,
+}
+
+impl Leave {
+    /// A choice that never changes.
+    #[must_use]
+    pub fn always(self) -> watch::Receiver<Self> {
+        watch::channel(self).1
+    }
+}
+
+#[derive(Debug, Error)]
+pub enum AgentError {
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+/// Runs until `shutdown`, through every loss of the coordinator.
+pub async fn run(options: AgentOptions) -> Result<(), AgentError> {
+    let folder = AgentFolder::take(&options.folder)?;
+    let spool = Spool::open(&folder)?;
+    let setting = Setting {
+        kit: options.config.kit.clone().unwrap_or(options.kit),
+        config: Arc::new(options.config),
+        program: options.program,
+        folder: folder.clone(),
+    };
+    let (links, linked) = watch::channel(None);
+    let attempts = Attempts::new(setting.clone(), linked);
+    attempts.adopt();
+    let old = tokio::spawn(retention::every(RETENTION_ROUND, folder.clone()));
+    let mut session = tokio::spawn(session::keep(session::Session {
+        coordinator: options.coordinator,
+        config: setting.config,
+        attempts: attempts.clone(),
+        spool,
+        links,
+        ready: options.ready,
+    }));
+    let ended = tokio::select! {
+        () = options.shutdown.cancelled() => None,
+        ended = &mut session => Some(ended),
+    };
+    let result = match ended {
+        Some(Ok(Err(refused))) => Err(refused.into()),
+        Some(_) => Ok(()),
+        None => {
+            let leave = *options.leave.borrow();
+            if leave == Leave::Suspended {
+                attempts.suspend(SUSPEND_WAIT).await;
+            }
+            Ok(())
+        }
+    };
+    session.abort();
+    old.abort();
+    attempts.let_go();
+    result
+}

@@ -1,0 +1,145 @@
+//! `[[when]]`: which cells are dropped or changed. Refuses a condition that no cell can meet, as that is a slip.
+
+use serde_json::Value;
+use toml::de::DeValue;
+
+use super::axes::{same, shown_values};
+use super::nearest;
+use super::reader::{Entry, Reader, Span, Table};
+use super::setting::{self, Spot};
+use super::types::{Axes, Params, When, WhenAction};
+
+const KEYS: &[&str] = &["if", "skip", "set"];
+
+/// The conditions in file order, and where each one stands.
+pub(crate) fn whens(
+    reader: &mut Reader<'_>,
+    trained: bool,
+    axes: &Axes,
+    entry: &Entry<'_>,
+) -> (Vec<When>, Vec<Span>) {
+    let mut whens: Vec<When> = Vec::new();
+    let mut spans = Vec::new();
+    let DeValue::Array(items) = entry.value.get_ref() else {
+        let help = "write it with double brackets: [[when]]";
+        reader.error_help(entry.key_span.clone(), "`when` is a list of conditions", help);
+        return (whens, spans);
+    };
+    for item in items {
+        let DeValue::Table(table) = item.get_ref() else {
+            reader.wrong_type(item, "each `when`", "a table");
+            continue;
+        };
+        let table = Table::new("[[when]]", item.span(), table);
+        if let Some(when) = one(reader, trained, axes, &whens, table) {
+            whens.push(when);
+            spans.push(item.span());
+        }
+    }
+    (whens, spans)
+}
+
+fn one(
+    reader: &mut Reader<'_>,
+    trained: bool,
+    axes: &Axes,
+    earlier: &[When],
+    mut table: Table<'_>,
+) -> Option<When> {
+    let condition = table.take("if");
+    let skip = table.take("skip");
+    let set = table.take("set");
+    let span = table.span.clone();
+    table.finish(reader, KEYS);
+    let condition = match condition {
+        Some(entry) => conditions(reader, axes, earlier, &entry),
+        None => {
+            let help = "add a line such as if = { rank = 112, dropout = 0.1 }";
+            reader.error_help(span.clone(), "[[when]] has no `if`", help);
+            None
+        }
+    };
+    let action = match (skip, set) {
+        (Some(entry), None) => reader.words(&entry).map(|reason| WhenAction::Skip(reason.to_owned())),
+        (None, Some(entry)) => settings(reader, trained, &entry).map(WhenAction::Set),
+        (Some(_), Some(entry)) => {
+            reader.error(entry.key_span, "a [[when]] either skips or sets, not both");
+            None
+        }
+        (None, None) => {
+            let help = "add skip = \"the reason\", or set = { ... }";
+            reader.error_help(span, "[[when]] does nothing", help);
+            None
+        }
+    };
+    Some(When {
+        condition: condition?,
+        action: action?,
+    })
+}
+
+fn conditions(
+    reader: &mut Reader<'_>,
+    axes: &Axes,
+    earlier: &[When],
+    entry: &Entry<'_>,
+) -> Option<Params> {
+    let table = reader.table(entry, "`if`")?;
+    if table.entries.is_empty() {
+        reader.error_help(entry.span(), "`if` is empty, so every cell would match", "name an axis and its value");
+    }
+    let mut condition = Params::new();
+    for wanted in &table.entries {
+        let names = axes.names();
+        if !names.contains(&wanted.key) {
+            let help = if names.is_empty() {
+                "this sweep has no axes".to_owned()
+            } else {
+                nearest::help(wanted.key, &names)
+            };
+            let message = format!("`{}` is not an axis", wanted.key);
+            reader.error_help(wanted.key_span.clone(), message, help);
+            continue;
+        }
+        let Some(value) = reader.any(wanted.value) else { continue };
+        if !can_be(axes, earlier, wanted.key, &value) {
+            let written = reader.written(wanted.span());
+            let message = format!("no cell has `{}` = {written}", wanted.key);
+            match shown_values(axes, wanted.key) {
+                Some(values) => reader.error_help(wanted.span(), message, values),
+                None => reader.error(wanted.span(), message),
+            }
+        }
+        condition.insert(wanted.key.to_owned(), value);
+    }
+    Some(condition)
+}
+
+/// Whether a cell can have the value, or each of its values, by an axis or by an earlier `set`.
+fn can_be(axes: &Axes, earlier: &[When], name: &str, value: &Value) -> bool {
+    let one = |value: &Value| {
+        axes.can_be(name, value)
+            || earlier.iter().any(|when| match &when.action {
+                WhenAction::Set(set) => set.get(name).is_some_and(|given| same(given, value)),
+                WhenAction::Skip(_) => false,
+            })
+    };
+    match value {
+        Value::Array(any) => one(value) || (!any.is_empty() && any.iter().all(one)),
+        _ => one(value),
+    }
+}
+
+fn settings(reader: &mut Reader<'_>, trained: bool, entry: &Entry<'_>) -> Option<Params> {
+    let table = reader.table(entry, "`set`")?;
+    if table.entries.is_empty() {
+        reader.error(entry.span(), "`set` is empty");
+    }
+    let mut set = Params::new();
+    for setting in &table.entries {
+        if let Some(value) = setting::read(reader, trained, Spot::Cell, setting) {
+            set.insert(setting.key.to_owned(), value);
+        }
+    }
+    Some(set)
+}

@@ -1,1 +1,0 @@
-//! Wire and store messages to the nouns of `jobs` and back.

@@ -1,0 +1,109 @@
+//! Hosts and their devices.
+
+use jobs::spec::DeviceKind;
+use vram::{Backend, Bytes, DeviceClass, DeviceLoad};
+
+use super::{Unreadable, unreadable};
+use crate::store::v1::{DeviceRecord, HostRecord};
+use crate::v1;
+
+/// What a host said of itself, checked. Generation, times and the owner's wishes are the caller's.
+pub fn host_record(hello: &v1::Hello) -> Result<HostRecord, Unreadable> {
+    let wire = |field, value: &str| unreadable("a host's registration", field, value);
+    let host = hello.host.clone().unwrap_or_default();
+    if host.name.is_empty() || !host.name.chars().all(jobs::is_name_char) {
+        return Err(wire("name", &host.name));
+    }
+    let mut devices = Vec::new();
+    for device in host.devices {
+        kind(&device.kind).ok_or_else(|| wire("device.kind", &device.kind))?;
+        backend(&device.backend).ok_or_else(|| wire("device.backend", &device.backend))?;
+        if device.id.is_empty() {
+            return Err(wire("device.id", ""));
+        }
+        devices.push(DeviceRecord {
+            id: device.id,
+            name: device.name,
+            kind: device.kind,
+            backend: device.backend,
+            total_bytes: device.total_bytes,
+            usable_bytes: device.usable_bytes,
+            held_bytes: device.held_bytes,
+            spills: device.spills,
+            slots: device.slots.max(1),
+            simulated: device.simulated,
+            speed: device.speed,
+            quarantine: String::new(),
+        });
+    }
+    Ok(HostRecord {
+        name: host.name,
+        os: host.os,
+        labels: host.labels,
+        devices,
+        simulated: host.simulated,
+        agent_version: hello.agent_version.clone(),
+        spool: hello.spool.clone(),
+        time_scale: if host.time_scale > 0.0 { host.time_scale } else { 1.0 },
+        ..HostRecord::default()
+    })
+}
+
+fn kind(text: &str) -> Option<DeviceKind> {
+    match text {
+        "cpu" => Some(DeviceKind::Cpu),
+        "gpu" => Some(DeviceKind::Gpu),
+        _ => None,
+    }
+}
+
+fn backend(text: &str) -> Option<Backend> {
+    match text {
+        "cuda" => Some(Backend::Cuda),
+        "rocm" => Some(Backend::Rocm),
+        "cpu" => Some(Backend::Cpu),
+        _ => None,
+    }
+}
+
+/// A registered device has one of the two kinds.
+#[must_use]
+pub fn device_kind(device: &DeviceRecord) -> DeviceKind {
+    kind(&device.kind).unwrap_or(DeviceKind::Gpu)
+}
+
+/// The class that the memory model knows the device by. A CPU is a class of its own: its host's.
+#[must_use]
+pub fn device_class(host: &HostRecord, device: &DeviceRecord) -> DeviceClass {
+    let backend = backend(&device.backend).unwrap_or(Backend::Cpu);
+    let name = match backend {
+        Backend::Cpu => host.name.clone(),
+        _ => device.name.clone(),
+    };
+    DeviceClass {
+        name,
+        backend,
+        os: host.os.clone(),
+        spills: device.spills,
+        simulated: device.simulated,
+    }
+}
+
+/// What arms of a comparison must share: `RTX 3070 Ti/cuda/linux`.
+#[must_use]
+pub fn host_class(class: &DeviceClass) -> String {
+    let backend = match class.backend {
+        Backend::Cuda => "cuda",
+        Backend::Rocm => "rocm",
+        Backend::Cpu => "cpu",
+    };
+    format!("{}/{backend}/{}", class.name, class.os)
+}
+
+#[must_use]
+pub fn load(device: &DeviceRecord) -> DeviceLoad {
+    DeviceLoad {
+        usable: Bytes(device.usable_bytes),
+        held: Bytes(device.held_bytes),
+    }
+}
