@@ -5,11 +5,13 @@ mod attempt;
 pub mod clock;
 pub mod config;
 mod durable;
+pub mod fleet;
 mod folder;
 mod os;
 mod retention;
 mod run;
 mod session;
+pub mod simulate;
 pub mod size;
 mod spool;
 

@@ -1,1 +1,15 @@
+//! Keeps the sweeps, decides what runs where, and answers about both.
+//!
+//! `engine` is the one writer of state; `schedule` decides and does nothing; `store` keeps; `api` is the way in;
+//! `documents` is what people read. [`start`] puts them together.
+
+mod api;
+mod clock;
+mod documents;
+mod engine;
+mod live;
+mod running;
 pub mod schedule;
+pub mod store;
+
+pub use running::{Options, Running, StartError, start};

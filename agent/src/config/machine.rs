@@ -7,6 +7,7 @@ use vram::Bytes;
 #[must_use]
 pub fn hostname() -> String {
     sysinfo::System::host_name()
+        .ok()
         .map(|name| name.chars().filter(|c| jobs::is_name_char(*c)).collect())
         .filter(|name: &String| !name.is_empty())
         .unwrap_or_else(|| "localhost".to_owned())
@@ -24,9 +25,11 @@ pub fn cores() -> u32 {
 /// The smaller of the machine's memory and the limit that this process runs under.
 #[must_use]
 pub fn memory() -> Option<Bytes> {
-    let mut system = sysinfo::System::new();
-    system.refresh_memory();
-    let machine = Some(system.total_memory()).filter(|bytes| *bytes > 0);
+    let machine = sysinfo::System::new().ok().map(|mut system| {
+        system.refresh_memory();
+        system.total_memory()
+    });
+    let machine = machine.filter(|bytes| *bytes > 0);
     let limit = crate::os::memory_limit();
     match (machine, limit) {
         (Some(machine), Some(limit)) => Some(Bytes(machine.min(limit))),

@@ -92,7 +92,10 @@ fn copy_blobs(from: &Path, to: &Path) -> Result<u64, StoreError> {
     for path in disk::entries(&from.join("blobs"))? {
         let bytes = fs::read(&path).map_err(|error| StoreError::io("read", &path, error))?;
         if !path.ends_with(blobs::digest(&bytes)) {
-            return Err(StoreError::corrupt(&path, "its content does not have the SHA-256 of its name"));
+            return Err(StoreError::corrupt(
+                &path,
+                "its content does not have the SHA-256 of its name",
+            ));
         }
         target.put(&bytes)?;
         count += 1;
@@ -114,7 +117,10 @@ fn write_records(kept: &impl Pairs, path: &Path) -> Result<u64, StoreError> {
     for pair in bulk::records(kept) {
         let (key, value) = pair?;
         for part in [&key, &value] {
-            put(&u32::try_from(part.len()).unwrap_or(END).to_le_bytes(), &mut out)?;
+            put(
+                &u32::try_from(part.len()).unwrap_or(END).to_le_bytes(),
+                &mut out,
+            )?;
             put(part, &mut out)?;
         }
         count += 1;
@@ -122,7 +128,9 @@ fn write_records(kept: &impl Pairs, path: &Path) -> Result<u64, StoreError> {
     put(&END.to_le_bytes(), &mut out)?;
     put(&count.to_le_bytes(), &mut out)?;
     out.write_all(&hash.finalize()).map_err(failed)?;
-    let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
+    let file = out
+        .into_inner()
+        .map_err(|error| failed(error.into_error()))?;
     file.sync_all().map_err(failed)?;
     Ok(count)
 }
@@ -149,21 +157,32 @@ impl Records {
 
     fn check_whole(&self) -> Result<(), StoreError> {
         let mut file = self.file()?;
-        let length = file.get_ref().metadata().map_err(|error| self.failed(error))?.len();
+        let length = file
+            .get_ref()
+            .metadata()
+            .map_err(|error| self.failed(error))?
+            .len();
         let cut = || StoreError::corrupt(&self.path, "cut short");
         let mut left = length.checked_sub(32).ok_or_else(cut)?;
         let mut hash = Sha256::new();
         let mut buffer = vec![0; 1 << 20];
         while left > 0 {
-            let some = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            file.read_exact(&mut buffer[..some]).map_err(|error| self.failed(error))?;
+            let some = buffer
+                .len()
+                .min(usize::try_from(left).unwrap_or(usize::MAX));
+            file.read_exact(&mut buffer[..some])
+                .map_err(|error| self.failed(error))?;
             hash.update(&buffer[..some]);
             left -= some as u64;
         }
         let mut expected = [0; 32];
-        file.read_exact(&mut expected).map_err(|error| self.failed(error))?;
+        file.read_exact(&mut expected)
+            .map_err(|error| self.failed(error))?;
         if hash.finalize()[..] != expected {
-            return Err(StoreError::corrupt(&self.path, "its SHA-256 is not the one at its end"));
+            return Err(StoreError::corrupt(
+                &self.path,
+                "its SHA-256 is not the one at its end",
+            ));
         }
         Ok(())
     }
@@ -171,9 +190,13 @@ impl Records {
     fn stream(&self) -> Result<impl Iterator<Item = Result<Pair, StoreError>>, StoreError> {
         let mut file = self.file()?;
         let mut magic = [0; MAGIC.len()];
-        file.read_exact(&mut magic).map_err(|error| self.failed(error))?;
+        file.read_exact(&mut magic)
+            .map_err(|error| self.failed(error))?;
         if magic != *MAGIC {
-            return Err(StoreError::corrupt(&self.path, "not a backup that this program knows"));
+            return Err(StoreError::corrupt(
+                &self.path,
+                "not a backup that this program knows",
+            ));
         }
         Ok(std::iter::from_fn(move || self.next(&mut file).transpose()))
     }
@@ -190,16 +213,21 @@ impl Records {
 
     fn length(&self, file: &mut impl Read) -> Result<u32, StoreError> {
         let mut length = [0; 4];
-        file.read_exact(&mut length).map_err(|error| self.failed(error))?;
+        file.read_exact(&mut length)
+            .map_err(|error| self.failed(error))?;
         Ok(u32::from_le_bytes(length))
     }
 
     fn bytes(&self, file: &mut impl Read, length: u32) -> Result<Vec<u8>, StoreError> {
         if length > LONGEST {
-            return Err(StoreError::corrupt(&self.path, "a record of impossible length"));
+            return Err(StoreError::corrupt(
+                &self.path,
+                "a record of impossible length",
+            ));
         }
         let mut bytes = vec![0; length as usize];
-        file.read_exact(&mut bytes).map_err(|error| self.failed(error))?;
+        file.read_exact(&mut bytes)
+            .map_err(|error| self.failed(error))?;
         Ok(bytes)
     }
 
@@ -217,7 +245,9 @@ impl Records {
 impl Pairs for Records {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let first = self.stream()?.next().transpose()?;
-        Ok(first.filter(|(found, _)| found == key).map(|(_, value)| value))
+        Ok(first
+            .filter(|(found, _)| found == key)
+            .map(|(_, value)| value))
     }
 
     fn range(&self, _: &[u8], _: &[u8]) -> PairIter<'_> {
@@ -267,7 +297,9 @@ fn copy_folder(from: &Path, to: &Path) -> Result<u64, StoreError> {
     let mut count = 0;
     fs::create_dir_all(to).map_err(|error| StoreError::io("make the folder", to, error))?;
     for path in entries {
-        let Some(name) = path.file_name() else { continue };
+        let Some(name) = path.file_name() else {
+            continue;
+        };
         let target = to.join(name);
         if path.is_dir() {
             count += copy_folder(&path, &target)?;

@@ -69,7 +69,10 @@ impl Blobs {
             Err(error) => return Err(StoreError::io("read", &path, error)),
         };
         if self::digest(&bytes) != digest {
-            return Err(StoreError::corrupt(&path, "its content does not have the SHA-256 of its name"));
+            return Err(StoreError::corrupt(
+                &path,
+                "its content does not have the SHA-256 of its name",
+            ));
         }
         Ok(bytes)
     }
@@ -78,7 +81,10 @@ impl Blobs {
     pub fn list(&self) -> Result<Vec<String>, StoreError> {
         let names = disk::entries(&self.folder)?;
         let names = names.iter().filter_map(|path| path.file_name()?.to_str());
-        Ok(names.filter(|name| is_digest(name)).map(str::to_owned).collect())
+        Ok(names
+            .filter(|name| is_digest(name))
+            .map(str::to_owned)
+            .collect())
     }
 }
 
@@ -90,11 +96,16 @@ pub fn digest(bytes: &[u8]) -> String {
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+    digits
+        .map(|digit| char::from(DIGITS[usize::from(digit)]))
+        .collect()
 }
 
 fn is_digest(name: &str) -> bool {
-    name.len() == 64 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    name.len() == 64
+        && name
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 #[cfg(test)]
@@ -106,12 +117,21 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let blobs = Blobs::open(data.path()).unwrap();
         let name = blobs.put(b"hello").unwrap();
-        assert_eq!(name, "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824");
+        assert_eq!(
+            name,
+            "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+        );
         assert_eq!(blobs.get(&name).unwrap(), b"hello");
         fs::write(data.path().join("blobs").join(&name), b"jello").unwrap();
         assert!(matches!(blobs.get(&name), Err(StoreError::Corrupt { .. })));
-        assert!(matches!(blobs.get("../lock"), Err(StoreError::Corrupt { .. })));
-        assert!(matches!(blobs.get(&digest(b"other")), Err(StoreError::Missing { .. })));
+        assert!(matches!(
+            blobs.get("../lock"),
+            Err(StoreError::Corrupt { .. })
+        ));
+        assert!(matches!(
+            blobs.get(&digest(b"other")),
+            Err(StoreError::Missing { .. })
+        ));
     }
 
     #[test]
@@ -119,7 +139,10 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let blobs = Blobs::open(data.path()).unwrap();
         let name = blobs.put(b"whole").unwrap();
-        let left = data.path().join("blobs").join(format!("{}.tmp", digest(b"half of it")));
+        let left = data
+            .path()
+            .join("blobs")
+            .join(format!("{}.tmp", digest(b"half of it")));
         fs::write(&left, b"half").unwrap();
         let blobs = Blobs::open(data.path()).unwrap();
         assert!(!left.exists());

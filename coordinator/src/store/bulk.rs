@@ -41,10 +41,16 @@ impl<'a> Bulk<'a> {
                 let record: AttemptRecord = from.decode("an attempt", &value)?;
                 let position = keys::position(&record);
                 self.pending.insert(keys::by_time(&position), Vec::new());
-                self.pending.insert(keys::by_host(&record.host, &position), Vec::new());
+                self.pending
+                    .insert(keys::by_host(&record.host, &position), Vec::new());
             }
             Some(first) if keys::RECORDS.contains(first) => {}
-            _ => return Err(StoreError::corrupt(from.place(), "a record of an unknown kind")),
+            _ => {
+                return Err(StoreError::corrupt(
+                    from.place(),
+                    "a record of an unknown kind",
+                ));
+            }
         }
         self.pending.insert(key, value);
         self.records += 1;
@@ -72,5 +78,7 @@ impl<'a> Bulk<'a> {
 
 /// Every record of a store, in the order of keys, without indexes.
 pub fn records(kept: &impl Pairs) -> impl Iterator<Item = Result<Pair, StoreError>> {
-    keys::RECORDS.into_iter().flat_map(|prefix| kept.with_prefix(&[prefix]))
+    keys::RECORDS
+        .into_iter()
+        .flat_map(|prefix| kept.with_prefix(&[prefix]))
 }

@@ -46,7 +46,11 @@ fn rewrite(old: &SledStore, fresh: &Path) -> Result<u64, StoreError> {
 }
 
 fn swap(data: &Path) -> Result<(), StoreError> {
-    let (store, fresh, old) = (folder::store(data), folder::store_new(data), folder::store_old(data));
+    let (store, fresh, old) = (
+        folder::store(data),
+        folder::store_new(data),
+        folder::store_old(data),
+    );
     disk::rename(&store, &old)?;
     disk::rename(&fresh, &store)?;
     disk::remove_folder(&old)
@@ -55,7 +59,11 @@ fn swap(data: &Path) -> Result<(), StoreError> {
 /// Ends what a crash interrupted, before a store is opened. The old store is moved away only once the new one is
 /// complete, so whether `store` is there says which of the two counts.
 pub fn settle(data: &Path) -> Result<(), StoreError> {
-    let (store, fresh, old) = (folder::store(data), folder::store_new(data), folder::store_old(data));
+    let (store, fresh, old) = (
+        folder::store(data),
+        folder::store_new(data),
+        folder::store_old(data),
+    );
     if !store.exists() && old.exists() {
         let next = if fresh.exists() { &fresh } else { &old };
         disk::rename(next, &store)?;

@@ -37,7 +37,10 @@ pub fn make_folder(path: &Path) -> Result<(), StoreError> {
     if path.is_dir() {
         return Ok(());
     }
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+    if let Some(parent) = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+    {
         make_folder(parent)?;
     }
     match fs::create_dir(path) {
@@ -61,7 +64,11 @@ pub fn sync_folder(path: &Path) -> Result<(), StoreError> {
         // NTFS journals its folders, and they cannot be opened as files.
         return Ok(());
     }
-    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    let path = if path.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        path
+    };
     File::open(path)
         .and_then(|folder| folder.sync_all())
         .map_err(|error| StoreError::io("sync", path, error))
@@ -90,7 +97,13 @@ pub fn entries(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
 /// What an ordinary user may still write there; everything when it cannot be told.
 pub fn free_bytes(path: &Path) -> u64 {
     path.ancestors()
-        .map(|at| if at.as_os_str().is_empty() { Path::new(".") } else { at })
+        .map(|at| {
+            if at.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                at
+            }
+        })
         .find_map(|at| fs4::available_space(at).ok())
         .unwrap_or(u64::MAX)
 }

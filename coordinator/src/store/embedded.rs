@@ -15,8 +15,8 @@ use super::durable::Durable;
 use super::folder::{self, Lock};
 use super::pairs::{self, PairIter, Pairs, Writes};
 use super::{
-    Backup, BackupReport, Batch, Blobs, HistoryPage, HistoryQuery, Loaded, Reader, Store, StoreError,
-    SweepRecords, backup, compact, disk, history, load, version,
+    Backup, BackupReport, Batch, Blobs, HistoryPage, HistoryQuery, Loaded, Reader, Store,
+    StoreError, SweepRecords, backup, compact, disk, history, load, version,
 };
 
 /// Of sled's page cache. Hot state is in the coordinator's memory, so this only serves history.
@@ -39,9 +39,11 @@ impl SledStore {
         compact::settle(data)?;
         let mut store = Self::with_lock(data, lock)?;
         if version::check(&*store.tree)?.is_none() {
+            version::refuse_lost(data)?;
             let (key, value) = version::pair(&version::fresh(now_ms));
             store.write(Writes::from([(key, Some(value))]))?;
         }
+        version::name(data, &store.meta()?)?;
         Ok(store)
     }
 
@@ -98,7 +100,9 @@ impl SledStore {
     }
 
     fn check_room(&self, writes: &Writes) -> Result<(), StoreError> {
-        let bytes = writes.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Vec::len));
+        let bytes = writes
+            .iter()
+            .map(|(key, value)| key.len() + value.as_ref().map_or(0, Vec::len));
         let bytes = bytes.sum::<usize>() as u64;
         let free = disk::free_bytes(&self.tree.data);
         if free < RESERVE_BYTES + bytes * AMPLIFICATION {

@@ -19,7 +19,11 @@ pub enum StoreError {
          use the program that wrote it, or a newer one",
         folder.display()
     )]
-    Newer { folder: PathBuf, found: u32, known: u32 },
+    Newer {
+        folder: PathBuf,
+        found: u32,
+        known: u32,
+    },
 
     #[error(
         "{doing} {}: the disk is full ({free} bytes free); make room there, then it goes on; \
@@ -66,16 +70,25 @@ pub enum StoreError {
     Broken { folder: PathBuf, why: String },
 
     #[error("append to {} at byte {offset}: only {have} bytes are there; send on from byte {have}", path.display())]
-    Gap { path: PathBuf, offset: u64, have: u64 },
+    Gap {
+        path: PathBuf,
+        offset: u64,
+        have: u64,
+    },
 
-    #[error("read page `{token}`: not a page of this history; leave the page out to begin at the newest")]
+    #[error(
+        "read page `{token}`: not a page of this history; leave the page out to begin at the newest"
+    )]
     BadPage { token: String },
 
     #[error("keep {what}: {why}")]
     Refused { what: String, why: String },
 
     #[error("{doing} {}: it is not empty; give a folder that does not exist yet", folder.display())]
-    NotEmpty { doing: &'static str, folder: PathBuf },
+    NotEmpty {
+        doing: &'static str,
+        folder: PathBuf,
+    },
 
     #[error("{doing} {}: there is no {what} there; check the path", path.display())]
     Missing {
@@ -95,10 +108,16 @@ impl StoreError {
                 free: super::disk::free_bytes(&path),
                 path,
             },
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                Self::ReadOnly { doing, path, source }
-            }
-            _ => Self::Io { doing, path, source },
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly {
+                doing,
+                path,
+                source,
+            },
+            _ => Self::Io {
+                doing,
+                path,
+                source,
+            },
         }
     }
 

@@ -5,6 +5,8 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use super::{StoreError, disk};
 
@@ -28,6 +30,11 @@ pub fn attempts(data: &Path) -> PathBuf {
     data.join("attempts")
 }
 
+/// Waited for a lock to become free: a process that was just killed, or a child of it between fork and exec, may
+/// hold it for a moment longer.
+const PATIENCE_MS: u64 = 500;
+const PAUSE_MS: u64 = 20;
+
 /// Held while the store is open; the system lets go of it when the process ends, however it ends.
 #[derive(Debug)]
 pub struct Lock {
@@ -42,15 +49,20 @@ impl Lock {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let mut file = options.open(&path).map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(StoreError::InUse {
-                    folder: data.to_path_buf(),
-                    holder: holder(&mut file),
-                });
+        let mut waits = PATIENCE_MS / PAUSE_MS;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if waits > 0 => waits -= 1,
+                Err(TryLockError::WouldBlock) => {
+                    return Err(StoreError::InUse {
+                        folder: data.to_path_buf(),
+                        holder: holder(&mut file),
+                    });
+                }
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
+            thread::sleep(Duration::from_millis(PAUSE_MS));
         }
         file.set_len(0).map_err(failed)?;
         writeln!(file, "{}", std::process::id()).map_err(failed)?;
@@ -91,7 +103,9 @@ pub fn address(data: &Path) -> Result<Option<String>, StoreError> {
 pub fn retract(data: &Path) -> Result<(), StoreError> {
     let path = address_path(data);
     match fs::remove_file(&path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(StoreError::io("remove", &path, error)),
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(StoreError::io("remove", &path, error))
+        }
         _ => Ok(()),
     }
 }
@@ -107,7 +121,10 @@ mod tests {
         let error = Lock::take(data.path()).unwrap_err().to_string();
         let pid = format!("process {}", std::process::id());
         assert!(error.contains(&pid) && error.contains("--data"), "{error}");
-        assert!(error.contains(&data.path().display().to_string()), "{error}");
+        assert!(
+            error.contains(&data.path().display().to_string()),
+            "{error}"
+        );
         drop(first);
         Lock::take(data.path()).unwrap();
     }
@@ -117,7 +134,10 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         assert_eq!(address(data.path()).unwrap(), None);
         announce(data.path(), "127.0.0.1:7411").unwrap();
-        assert_eq!(address(data.path()).unwrap().as_deref(), Some("127.0.0.1:7411"));
+        assert_eq!(
+            address(data.path()).unwrap().as_deref(),
+            Some("127.0.0.1:7411")
+        );
         retract(data.path()).unwrap();
         retract(data.path()).unwrap();
         assert_eq!(address(data.path()).unwrap(), None);

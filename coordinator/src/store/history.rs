@@ -60,7 +60,11 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(query: &'a HistoryQuery) -> Result<Self, StoreError> {
-        let limit = if query.limit == 0 { DEFAULT_LIMIT } else { query.limit };
+        let limit = if query.limit == 0 {
+            DEFAULT_LIMIT
+        } else {
+            query.limit
+        };
         Ok(Self {
             query,
             limit: limit.min(MAX_LIMIT),
@@ -77,14 +81,21 @@ impl<'a> Search<'a> {
         let mut page = HistoryPage::default();
         let mut looked = 0;
         for pair in kept.range(&from, &to) {
-            let position = keys::position_of(&pair?.0)
-                .ok_or_else(|| StoreError::corrupt(kept.place(), "an index entry of the wrong length"))?;
+            let position = keys::position_of(&pair?.0).ok_or_else(|| {
+                StoreError::corrupt(kept.place(), "an index entry of the wrong length")
+            })?;
             looked += 1;
-            if self.query.kind.is_none_or(|kind| keys::kind(&position) == kind) {
+            if self
+                .query
+                .kind
+                .is_none_or(|kind| keys::kind(&position) == kind)
+            {
                 looked += RECORD_COST;
                 // A reader beside the writer may see the index entry first: the record is not there yet.
-                let record: Option<AttemptRecord> = kept.find("an attempt", &keys::attempt_at(&position))?;
-                page.attempts.extend(record.filter(|record| self.outcome_is(record)));
+                let record: Option<AttemptRecord> =
+                    kept.find("an attempt", &keys::attempt_at(&position))?;
+                page.attempts
+                    .extend(record.filter(|record| self.outcome_is(record)));
             }
             if page.attempts.len() == self.limit || looked >= BUDGET {
                 page.next = Some(token(&position));
@@ -127,7 +138,10 @@ impl<'a> Search<'a> {
     }
 
     fn outcome_is(&self, record: &AttemptRecord) -> bool {
-        self.query.outcome.as_ref().is_none_or(|outcome| *outcome == record.outcome)
+        self.query
+            .outcome
+            .as_ref()
+            .is_none_or(|outcome| *outcome == record.outcome)
     }
 
     fn bounds(&self, prefix: &[u8]) -> (Vec<u8>, Vec<u8>) {

@@ -105,13 +105,9 @@ pub fn by_host_start(host: &str) -> Vec<u8> {
 
 /// The position at the end of an index key.
 pub fn position_of(key: &[u8]) -> Option<Position> {
-    key.get(key.len().checked_sub(POSITION_LEN)?..)?.try_into().ok()
-}
-
-pub fn placed_ms(position: &Position) -> u64 {
-    let mut inverted = [0; 8];
-    inverted.copy_from_slice(&position[..8]);
-    !u64::from_be_bytes(inverted)
+    key.get(key.len().checked_sub(POSITION_LEN)?..)?
+        .try_into()
+        .ok()
 }
 
 pub fn kind(position: &Position) -> u32 {
@@ -170,7 +166,6 @@ mod tests {
         let old = position(&record(10));
         let new = position(&record(20));
         assert!(by_host("rig", &new) < by_host("rig", &old));
-        assert_eq!(placed_ms(&old), 10);
         assert_eq!(kind(&old), 3);
         assert_eq!(position_of(&by_time(&old)), Some(old));
         assert_eq!(attempt_at(&old), attempt(&record(10)));

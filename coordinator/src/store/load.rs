@@ -46,7 +46,9 @@ pub fn load(kept: &impl Pairs) -> Result<Loaded, StoreError> {
         .map(|head| of_head(kept, head.clone()))
         .collect::<Result<_, _>>()?;
     Ok(Loaded {
-        meta: kept.find("the store's meta record", &keys::meta())?.unwrap_or_default(),
+        meta: kept
+            .find("the store's meta record", &keys::meta())?
+            .unwrap_or_default(),
         newest_sweep: heads.last().map_or(0, |head| head.number),
         heads,
         open,

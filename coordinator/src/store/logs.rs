@@ -112,7 +112,12 @@ impl AttemptFiles {
             }
         }
         let folder = folder_of(&self.data, attempt)?;
-        let due: Vec<PathBuf> = self.folders.iter().filter(|it| folder.starts_with(it)).cloned().collect();
+        let due: Vec<PathBuf> = self
+            .folders
+            .iter()
+            .filter(|it| folder.starts_with(it))
+            .cloned()
+            .collect();
         for folder in due {
             disk::sync_folder(&folder)?;
             self.folders.remove(&folder);
@@ -122,7 +127,7 @@ impl AttemptFiles {
 
     /// Bytes written so far; 0 when there is no file yet.
     pub fn size(&self, attempt: &AttemptId, channel: Channel) -> Result<u64, StoreError> {
-        size(&self.data, attempt, channel)
+        log_size(&self.data, attempt, channel)
     }
 
     /// Closes the files of an attempt that will not grow any more.
@@ -143,7 +148,10 @@ impl AttemptFiles {
         }
         let turn = self.turn;
         // It was there or has just been put in: the entry is never vacant.
-        let grown = self.open.get_mut(path).ok_or_else(|| StoreError::corrupt(path, "not open"))?;
+        let grown = self
+            .open
+            .get_mut(path)
+            .ok_or_else(|| StoreError::corrupt(path, "not open"))?;
         grown.used = turn;
         Ok(grown)
     }
@@ -170,8 +178,11 @@ impl AttemptFiles {
         let Some(folder) = path.parent() else {
             return Ok(());
         };
-        fs::create_dir_all(folder).map_err(|error| StoreError::io("make the folder", folder, error))?;
-        let ours = folder.ancestors().take_while(|it| it.starts_with(&self.data));
+        fs::create_dir_all(folder)
+            .map_err(|error| StoreError::io("make the folder", folder, error))?;
+        let ours = folder
+            .ancestors()
+            .take_while(|it| it.starts_with(&self.data));
         self.folders.extend(ours.map(Path::to_path_buf));
         Ok(())
     }
@@ -202,7 +213,9 @@ impl Grown {
 
     fn sync(&mut self, path: &Path) -> Result<(), StoreError> {
         if self.dirty {
-            self.file.sync_data().map_err(|error| StoreError::io("sync", path, error))?;
+            self.file
+                .sync_data()
+                .map_err(|error| StoreError::io("sync", path, error))?;
             self.dirty = false;
         }
         Ok(())
@@ -210,7 +223,7 @@ impl Grown {
 }
 
 /// Up to `limit` bytes from `offset` on; empty at the end and when there is no file. For any thread.
-pub fn read_from(
+pub fn read_log(
     data: &Path,
     attempt: &AttemptId,
     channel: Channel,
@@ -226,12 +239,14 @@ pub fn read_from(
     };
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(offset)).map_err(failed)?;
-    file.take(limit as u64).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(limit as u64)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
     Ok(bytes)
 }
 
 /// Bytes in the file; 0 when there is none. For any thread.
-pub fn size(data: &Path, attempt: &AttemptId, channel: Channel) -> Result<u64, StoreError> {
+pub fn log_size(data: &Path, attempt: &AttemptId, channel: Channel) -> Result<u64, StoreError> {
     let path = path_of(data, attempt, channel)?;
     match fs::metadata(&path) {
         Ok(file) => Ok(file.len()),
@@ -248,7 +263,10 @@ fn folder_of(data: &Path, attempt: &AttemptId) -> Result<PathBuf, StoreError> {
     let sweep = attempt.job.sweep.as_str();
     // Ids come over the network and become folders: `..` is a valid one by its letters.
     if sweep.starts_with('.') {
-        return Err(StoreError::refused(format!("the log of {attempt}"), "its sweep's id begins with a dot"));
+        return Err(StoreError::refused(
+            format!("the log of {attempt}"),
+            "its sweep's id begins with a dot",
+        ));
     }
     Ok(folder::attempts(data)
         .join(sweep)

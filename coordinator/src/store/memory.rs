@@ -10,8 +10,8 @@ use proto::store::v1::{MetaRecord, SweepRecord};
 
 use super::pairs::{self, PairIter, Pairs};
 use super::{
-    Backup, BackupReport, Batch, HistoryPage, HistoryQuery, Loaded, Reader, Store, StoreError, SweepRecords, blobs, history, load,
-    version,
+    Backup, BackupReport, Batch, HistoryPage, HistoryQuery, Loaded, Reader, Store, StoreError,
+    SweepRecords, blobs, history, load, version,
 };
 
 /// Clones share what they keep, so a "restarted" coordinator in a test finds it again.
@@ -110,7 +110,10 @@ impl Store for MemoryStore {
     }
 
     fn backup(&self, to: &Path, _: Backup) -> Result<BackupReport, StoreError> {
-        Err(StoreError::refused(format!("a backup in {}", to.display()), "a store in memory has none"))
+        Err(StoreError::refused(
+            format!("a backup in {}", to.display()),
+            "a store in memory has none",
+        ))
     }
 
     fn reader(&self) -> Arc<dyn Reader> {

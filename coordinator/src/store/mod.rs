@@ -35,10 +35,11 @@ pub use error::StoreError;
 pub use folder::{Lock, address, announce, retract};
 pub use history::{HistoryPage, HistoryQuery};
 pub use load::{Loaded, SweepRecords};
-pub use logs::{AttemptFiles, Channel, read_from, size};
+pub use logs::{AttemptFiles, Channel, log_size, read_log};
 pub use memory::MemoryStore;
 pub use proto::store::v1::{
-    AttemptRecord, DeviceRecord, HostRecord, MarkRecord, MetaRecord, ObservationRecord, RulingRecord, SweepRecord,
+    AttemptRecord, DeviceRecord, HostRecord, MarkRecord, MetaRecord, ObservationRecord,
+    RulingRecord, SweepRecord,
 };
 pub use verify::{VerifyReport, verify};
 pub use version::VERSION;

@@ -29,14 +29,21 @@ pub trait Pairs {
     }
 
     fn decode<M: Message + Default>(&self, what: &str, value: &[u8]) -> Result<M, StoreError> {
-        M::decode(value).map_err(|error| StoreError::corrupt(self.place(), format!("{what}: {error}")))
+        M::decode(value)
+            .map_err(|error| StoreError::corrupt(self.place(), format!("{what}: {error}")))
     }
 
     fn find<M: Message + Default>(&self, what: &str, key: &[u8]) -> Result<Option<M>, StoreError> {
-        self.get(key)?.map(|value| self.decode(what, &value)).transpose()
+        self.get(key)?
+            .map(|value| self.decode(what, &value))
+            .transpose()
     }
 
-    fn collect<M: Message + Default>(&self, what: &str, prefix: &[u8]) -> Result<Vec<M>, StoreError> {
+    fn collect<M: Message + Default>(
+        &self,
+        what: &str,
+        prefix: &[u8],
+    ) -> Result<Vec<M>, StoreError> {
         self.with_prefix(prefix)
             .map(|pair| self.decode(what, &pair?.1))
             .collect()
@@ -67,7 +74,10 @@ fn add(writes: &mut Writes, record: &Record, kept: &impl Pairs) -> Result<(), St
             writes.insert(keys::ruling(*sweep, *trial, *kind), None);
         }
         Record::Mark(mark) => {
-            writes.insert(keys::mark(mark.sweep, mark.order), Some(encode("a mark", mark)?));
+            writes.insert(
+                keys::mark(mark.sweep, mark.order),
+                Some(encode("a mark", mark)?),
+            );
         }
         Record::Host(host) => {
             check_host(&host.name)?;
@@ -86,10 +96,16 @@ fn add(writes: &mut Writes, record: &Record, kept: &impl Pairs) -> Result<(), St
 
 fn add_sweep(writes: &mut Writes, sweep: &SweepRecord) -> Result<(), StoreError> {
     if sweep.number == 0 {
-        return Err(StoreError::refused(format!("sweep {}", sweep.id), "its number is 0"));
+        return Err(StoreError::refused(
+            format!("sweep {}", sweep.id),
+            "its number is 0",
+        ));
     }
     if sweep.toml.len() > INLINE_MAX {
-        let why = format!("its file has {} bytes; place_file comes first", sweep.toml.len());
+        let why = format!(
+            "its file has {} bytes; place_file comes first",
+            sweep.toml.len()
+        );
         return Err(StoreError::refused(format!("sweep {}", sweep.id), why));
     }
     let mut head = sweep.clone();
@@ -101,18 +117,27 @@ fn add_sweep(writes: &mut Writes, sweep: &SweepRecord) -> Result<(), StoreError>
     Ok(())
 }
 
-fn add_attempt(writes: &mut Writes, attempt: &AttemptRecord, kept: &impl Pairs) -> Result<(), StoreError> {
+fn add_attempt(
+    writes: &mut Writes,
+    attempt: &AttemptRecord,
+    kept: &impl Pairs,
+) -> Result<(), StoreError> {
     check_host(&attempt.host)?;
     if [attempt.trial, attempt.kind, attempt.number].contains(&0) || attempt.sweep == 0 {
         let what = format!("an attempt of {} on {}", attempt.sweep_id, attempt.host);
-        return Err(StoreError::refused(what, "its sweep, trial, kind or number is 0"));
+        return Err(StoreError::refused(
+            what,
+            "its sweep, trial, kind or number is 0",
+        ));
     }
     let key = keys::attempt(attempt);
     let old = match writes.get(&key) {
         Some(value) => value.clone(),
         None => kept.get(&key)?,
     };
-    let old: Option<AttemptRecord> = old.map(|value| kept.decode("an attempt", &value)).transpose()?;
+    let old: Option<AttemptRecord> = old
+        .map(|value| kept.decode("an attempt", &value))
+        .transpose()?;
     let place = |record: &AttemptRecord| (record.placed_ms, record.host.clone());
     if old.as_ref().map(place) != Some(place(attempt)) {
         // It never moves once placed; taking the old entries out keeps index and records in step even so.
@@ -132,7 +157,10 @@ fn add_attempt(writes: &mut Writes, attempt: &AttemptRecord, kept: &impl Pairs) 
 fn check_host(name: &str) -> Result<(), StoreError> {
     if name.is_empty() || name.len() > 255 || name.contains('\0') {
         let why = "a host's name has 1 to 255 bytes, none of them zero";
-        return Err(StoreError::refused(format!("host `{}`", name.escape_debug()), why));
+        return Err(StoreError::refused(
+            format!("host `{}`", name.escape_debug()),
+            why,
+        ));
     }
     Ok(())
 }
@@ -140,7 +168,10 @@ fn check_host(name: &str) -> Result<(), StoreError> {
 fn encode(what: &str, message: &impl Message) -> Result<Vec<u8>, StoreError> {
     let value = message.encode_to_vec();
     if value.len() > RECORD_MAX {
-        let why = format!("it has {} bytes, and records have at most {RECORD_MAX}", value.len());
+        let why = format!(
+            "it has {} bytes, and records have at most {RECORD_MAX}",
+            value.len()
+        );
         return Err(StoreError::refused(what, why));
     }
     Ok(value)

@@ -11,8 +11,8 @@ use proto::store::v1::{
     AttemptRecord, HostRecord, MarkRecord, MetaRecord, ObservationRecord, RulingRecord, SweepRecord,
 };
 
-use super::pairs::Pairs;
 use super::blobs::{self, Blobs, hex};
+use super::pairs::Pairs;
 use super::{SledStore, StoreError, keys};
 
 const LISTED_MAX: usize = 100;
@@ -96,12 +96,15 @@ impl<P: Pairs> Check<'_, P> {
             keys::ATTEMPT => self.attempt(key, value)?,
             keys::RULING => {
                 self.report.rulings += 1;
-                let ruling = self.record(key, value, |it: &RulingRecord| keys::ruling(it.sweep, it.trial, it.kind));
+                let ruling = self.record(key, value, |it: &RulingRecord| {
+                    keys::ruling(it.sweep, it.trial, it.kind)
+                });
                 self.referred.extend(ruling.map(|it| it.sweep));
             }
             keys::MARK => {
                 self.report.marks += 1;
-                let mark = self.record(key, value, |it: &MarkRecord| keys::mark(it.sweep, it.order));
+                let mark =
+                    self.record(key, value, |it: &MarkRecord| keys::mark(it.sweep, it.order));
                 self.referred.extend(mark.map(|it| it.sweep));
             }
             keys::HOST => {
@@ -110,19 +113,30 @@ impl<P: Pairs> Check<'_, P> {
             }
             keys::OBSERVATION => {
                 self.report.observations += 1;
-                self.record(key, value, |it: &ObservationRecord| keys::observation(it.number));
+                self.record(key, value, |it: &ObservationRecord| {
+                    keys::observation(it.number)
+                });
             }
             keys::BY_TIME | keys::BY_HOST => self.index_entry(key)?,
-            _ => self.report.problem(format!("key {}: of an unknown kind", hex(key))),
+            _ => self
+                .report
+                .problem(format!("key {}: of an unknown kind", hex(key))),
         }
         Ok(())
     }
 
     /// Decodes a value and compares its key with the one that the record itself would have.
-    fn record<M: Message + Default>(&mut self, key: &[u8], value: &[u8], own: impl Fn(&M) -> Vec<u8>) -> Option<M> {
+    fn record<M: Message + Default>(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        own: impl Fn(&M) -> Vec<u8>,
+    ) -> Option<M> {
         match M::decode(value) {
             Ok(record) if own(&record) == key => return Some(record),
-            Ok(_) => self.report.problem(format!("key {}: holds the record of another key", hex(key))),
+            Ok(_) => self
+                .report
+                .problem(format!("key {}: holds the record of another key", hex(key))),
             Err(error) => self.report.problem(format!("key {}: {error}", hex(key))),
         }
         None
@@ -136,7 +150,10 @@ impl<P: Pairs> Check<'_, P> {
         let file = Some(&sweep.blob).filter(|blob| !blob.is_empty());
         for digest in sweep.attachments.values().chain(file) {
             if !self.blobs.contains(digest) {
-                self.report.problem(format!("sweep {}: its blob {digest} is missing or damaged", sweep.id));
+                self.report.problem(format!(
+                    "sweep {}: its blob {digest} is missing or damaged",
+                    sweep.id
+                ));
             }
         }
         self.sweeps.insert(sweep.number, sweep);
@@ -144,11 +161,19 @@ impl<P: Pairs> Check<'_, P> {
 
     fn toml(&mut self, key: &[u8], value: &[u8]) {
         // Sweeps come before their files in the order of keys.
-        let number = key.get(1..).and_then(|number| number.try_into().ok()).map(u64::from_be_bytes);
+        let number = key
+            .get(1..)
+            .and_then(|number| number.try_into().ok())
+            .map(u64::from_be_bytes);
         match number.and_then(|number| self.sweeps.get(&number)) {
-            None => self.report.problem(format!("key {}: the file of no sweep", hex(key))),
+            None => self
+                .report
+                .problem(format!("key {}: the file of no sweep", hex(key))),
             Some(sweep) if !sweep.digest.is_empty() && sweep.digest != blobs::digest(value) => {
-                let text = format!("sweep {}: its file does not have the SHA-256 in its record", sweep.id);
+                let text = format!(
+                    "sweep {}: its file does not have the SHA-256 in its record",
+                    sweep.id
+                );
                 self.report.problem(text);
             }
             Some(_) => {}
@@ -162,9 +187,16 @@ impl<P: Pairs> Check<'_, P> {
         };
         self.referred.insert(attempt.sweep);
         let position = keys::position(&attempt);
-        for entry in [keys::by_time(&position), keys::by_host(&attempt.host, &position)] {
+        for entry in [
+            keys::by_time(&position),
+            keys::by_host(&attempt.host, &position),
+        ] {
             if self.kept.get(&entry)?.is_none() {
-                self.report.problem(format!("attempt {}: no index entry {}", name(&attempt), hex(&entry)));
+                self.report.problem(format!(
+                    "attempt {}: no index entry {}",
+                    name(&attempt),
+                    hex(&entry)
+                ));
             }
         }
         Ok(())
@@ -186,7 +218,8 @@ impl<P: Pairs> Check<'_, P> {
             key == keys::by_time(&position) || key == keys::by_host(&attempt.host, &position)
         });
         if !fits {
-            self.report.problem(format!("index entry {}: no such attempt", hex(key)));
+            self.report
+                .problem(format!("index entry {}: no such attempt", hex(key)));
         }
         Ok(())
     }
@@ -194,19 +227,29 @@ impl<P: Pairs> Check<'_, P> {
     fn references(&mut self) {
         for number in &self.referred {
             if !self.sweeps.contains_key(number) {
-                let text = format!("sweep number {number}: there are records of it, but not the sweep");
+                let text =
+                    format!("sweep number {number}: there are records of it, but not the sweep");
                 self.report.problem(text);
             }
         }
         for sweep in self.sweeps.values().filter(|sweep| sweep.blob.is_empty()) {
-            if matches!(self.kept.get(&keys::toml(sweep.number)), Ok(None)) && !sweep.digest.is_empty() {
-                self.report.problem(format!("sweep {}: its file is missing", sweep.id));
+            if matches!(self.kept.get(&keys::toml(sweep.number)), Ok(None))
+                && !sweep.digest.is_empty()
+            {
+                self.report
+                    .problem(format!("sweep {}: its file is missing", sweep.id));
             }
         }
     }
 }
 
 fn name(attempt: &AttemptRecord) -> String {
-    let AttemptRecord { sweep, trial, kind, number, .. } = attempt;
+    let AttemptRecord {
+        sweep,
+        trial,
+        kind,
+        number,
+        ..
+    } = attempt;
     format!("{sweep}/{trial}/{kind}/{number}")
 }

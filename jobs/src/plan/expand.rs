@@ -23,6 +23,8 @@ pub struct ExpandError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
     Axes,
+    /// `random = N`.
+    Random,
     /// A cell of a `list`.
     Cell(usize),
     When(usize),
@@ -95,9 +97,22 @@ fn few_enough(cells: u128) -> Result<(), ExpandError> {
     if cells <= u128::from(MOST_TRIALS) {
         return Ok(());
     }
-    let message = format!("this sweep has {cells} trials; at most {MOST_TRIALS} are allowed");
+    let message = format!("{} trials are too many: at most {}", grouped(cells), grouped(u128::from(MOST_TRIALS)));
     let help = "shorten the axes, or draw some of the cells: random = 1000";
     Err(ExpandError::new(At::Axes, message, help))
+}
+
+/// 1,000,000 rather than 1000000.
+fn grouped(number: u128) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// The values of an axis; a range has none of its own.

@@ -13,11 +13,12 @@ pub fn load(file_name: &str, text: &[u8]) -> Result<Plan, SpecErrors> {
 }
 
 fn placed(file_name: &str, text: &str, marks: &Marks, error: ExpandError) -> SpecErrors {
-    let spans = match error.at {
+    let span = match error.at {
         At::Axes => None,
+        At::Random => marks.random.as_ref(),
         At::Cell(number) => marks.cells.get(number),
         At::When(number) => marks.whens.get(number),
     };
-    let span = spans.unwrap_or(&marks.axes).clone();
+    let span = span.unwrap_or(&marks.axes).clone();
     one_error(file_name, text, span, error.message, error.help)
 }

@@ -82,7 +82,7 @@ pub(super) fn draw(draws: u32, axes: &[Axis], seed: u64) -> Result<Vec<Params>, 
     let ranges = axes.iter().any(|axis| matches!(axis.values, AxisValues::Range { .. }));
     if !ranges && u128::from(draws) > all {
         let message = format!("random = {draws}, but the axes have only {all} cells");
-        return Err(ExpandError::new(At::Axes, message, format!("random = {all} draws every cell")));
+        return Err(ExpandError::new(At::Random, message, format!("random = {all} draws every cell")));
     }
     let Ok(size) = u64::try_from(all) else {
         let help = "shorten the axes, or write long ones as ranges { from = .., to = .. }";
@@ -108,7 +108,7 @@ pub(super) fn draw(draws: u32, axes: &[Axis], seed: u64) -> Result<Vec<Params>, 
         redrawn += 1;
         if redrawn > MOST_REDRAWS {
             let message = format!("random = {draws}, but only {} different cells were found", cells.len());
-            return Err(ExpandError::new(At::Axes, message, "draw fewer, or widen the ranges"));
+            return Err(ExpandError::new(At::Random, message, "draw fewer, or widen the ranges"));
         }
     }
     Ok(cells)

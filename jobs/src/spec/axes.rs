@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::file::Marks;
 use super::range;
 use super::reader::{Entry, Reader, Span, Table, tick};
 use super::setting::{self, Spot};
@@ -15,8 +16,21 @@ use toml::de::DeValue;
 pub(crate) struct ReadAxes {
     pub axes: Axes,
     pub span: Span,
+    pub random: Option<Span>,
     /// Of each cell of a `list`.
     pub cells: Vec<Span>,
+}
+
+impl ReadAxes {
+    pub fn split(self) -> (Axes, Marks) {
+        let marks = Marks {
+            axes: self.span,
+            random: self.random,
+            cells: self.cells,
+            whens: Vec::new(),
+        };
+        (self.axes, marks)
+    }
 }
 
 pub(crate) fn axes(reader: &mut Reader<'_>, trained: bool, mut table: Table<'_>) -> ReadAxes {
@@ -60,6 +74,7 @@ pub(crate) fn axes(reader: &mut Reader<'_>, trained: bool, mut table: Table<'_>)
     ReadAxes {
         axes,
         span,
+        random: random.map(|entry| entry.span()),
         cells: Vec::new(),
     }
 }
@@ -89,11 +104,10 @@ fn axis(
         }
         DeValue::Table(_) => range::range(reader, random, rule, entry)?,
         _ => {
-            reader.error_help(
-                entry.span(),
-                format!("axis `{}` must be an array of values", entry.key),
-                "what does not vary belongs into [recipe]; one value is written [value]",
-            );
+            let message = format!("axis `{}` must be an array of values", entry.key);
+            let written = reader.written(entry.span());
+            let help = format!("write [{written}], or put what does not vary into [recipe]");
+            reader.error_help(entry.span(), message, help);
             return None;
         }
     };
@@ -182,6 +196,7 @@ fn list_cells(reader: &mut Reader<'_>, trained: bool, entry: &Entry<'_>, span: S
     ReadAxes {
         axes: Axes::List(cells),
         span,
+        random: None,
         cells: spans,
     }
 }

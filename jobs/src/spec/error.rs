@@ -99,11 +99,6 @@ impl SpecErrors {
     }
 }
 
-/// The parser's message in our words, and what to do.
-pub(crate) fn plain_syntax(message: &str) -> (String, Option<String>) {
-    (message.to_owned(), None)
-}
-
 impl fmt::Display for SpecErrors {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.render(false))

@@ -6,11 +6,11 @@ use toml::de::{DeTable, DeValue};
 
 use super::axes::{ReadAxes, axes};
 use super::error::SpecErrors;
-use super::program::Fillable;
+use super::names::Names;
 use super::reader::{Entry, Reader, Span, Table};
 use super::setting::{self, Spot};
 use super::types::{Axes, Model, Params, Place, Retry, Spec, Stage};
-use super::{head, place, stage, when};
+use super::{head, nearest, place, settings, stage, when};
 use crate::Kind;
 
 /// Larger files are not sweeps.
@@ -24,6 +24,8 @@ const TABLES: &[&str] = &[
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Marks {
     pub axes: Span,
+    /// Of the number of draws.
+    pub random: Option<Span>,
     /// Of each cell of a `list`.
     pub cells: Vec<Span>,
     pub whens: Vec<Span>,
@@ -39,15 +41,8 @@ pub fn parse(file_name: &str, text: &[u8]) -> Result<Spec, SpecErrors> {
 pub(crate) fn parse_marked(file_name: &str, text: &str) -> Result<(Spec, Marks), SpecErrors> {
     let mut reader = Reader::new(file_name, text);
     let (document, syntax) = DeTable::parse_recoverable(text);
-    for error in &syntax {
-        let (message, help) = super::error::plain_syntax(error.message());
-        let span = error.span().unwrap_or(0..0);
-        match help {
-            Some(help) => reader.error_help(span, message, help),
-            None => reader.error(span, message),
-        }
-    }
     if !syntax.is_empty() {
+        super::syntax::report(&mut reader, &syntax);
         return Err(reader.into_errors());
     }
     let root = Table::new("the file", 0..0, document.get_ref());
@@ -88,30 +83,30 @@ fn read(reader: &mut Reader<'_>, mut root: Table<'_>) -> (Spec, Marks) {
     let head = match section(reader, &mut root, "sweep") {
         Some(table) => head::head(reader, table),
         None => {
-            let help = "a sweep file starts with [sweep] and name = \"...\"";
-            reader.error_help(0..0, "the file has no [sweep]", help);
+            let stray = root.entries.iter().any(|entry| head::SWEEP_KEYS.contains(&entry.key));
+            if !stray && !root.has_nearly("sweep", TABLES) {
+                let help = "a sweep file starts with [sweep] and name = \"...\"";
+                reader.error_help(0..0, "the file has no [sweep]", help);
+            }
             head::Head::default()
         }
     };
+    let before = reader.errors();
     let model = section(reader, &mut root, "model").map(|table| head::model(reader, table));
     let trained = model.is_some();
     let recipe = section(reader, &mut root, "recipe")
         .map_or_else(Params::new, |table| recipe(reader, model.as_ref(), table));
     let read_axes = section(reader, &mut root, "axes").map(|table| axes(reader, trained, table));
-    let (axes, mut marks) = match read_axes {
-        Some(ReadAxes { axes, span, cells }) => (axes, Marks { axes: span, cells, whens: Vec::new() }),
-        None => (Axes::None, Marks::default()),
-    };
+    let (axes, mut marks) = read_axes.map_or((Axes::None, Marks::default()), ReadAxes::split);
+    let names = Names::new(model.as_ref(), &recipe, &axes, reader.errors() == before);
     let (whens, spans) = root
         .take("when")
-        .map(|entry| when::whens(reader, trained, &axes, &entry))
+        .map(|entry| when::whens(reader, &names, &entry))
         .unwrap_or_default();
     marks.whens = spans;
-    let always = always(model.as_ref(), &recipe, &axes);
     let place = section(reader, &mut root, "place")
-        .map_or_else(Place::unsaid, |table| place::place(reader, &axes, &always, table));
-    let sometimes = axes.names();
-    let stages = stages(reader, &mut root, &Fillable { always, sometimes });
+        .map_or_else(Place::unsaid, |table| place::place(reader, &names, table));
+    let stages = stages(reader, &mut root, &names);
     let retry = section(reader, &mut root, "retry")
         .map_or_else(Retry::default, |table| place::retry(reader, table));
     finish_root(reader, root);
@@ -167,25 +162,14 @@ fn check_lengths(reader: &mut Reader<'_>, entries: &[Entry<'_>], recipe: &Params
     }
 }
 
-/// The settings that every trial has.
-fn always<'s>(model: Option<&'s Model>, recipe: &'s Params, axes: &'s Axes) -> Vec<&'s str> {
-    let mut names: Vec<&str> = recipe.keys().map(String::as_str).collect();
-    if let Some(model) = model {
-        names.push("model");
-        names.extend(model.settings.keys().map(String::as_str));
-    }
-    names.extend(axes.sure_names());
-    names
-}
-
-fn stages(reader: &mut Reader<'_>, root: &mut Table<'_>, fillable: &Fillable<'_>) -> Vec<Stage> {
+fn stages(reader: &mut Reader<'_>, root: &mut Table<'_>, names: &Names<'_>) -> Vec<Stage> {
     let mut read = Vec::new();
-    let mut any = false;
+    let mut any = Kind::ALL.iter().any(|kind| root.has_nearly(kind.as_str(), TABLES));
     for kind in Kind::ALL {
         let Some(entry) = root.take(kind.as_str()) else { continue };
         any = true;
         if let Some(table) = reader.table(&entry, format!("[{kind}]")) {
-            read.push(stage::stage(reader, kind, fillable, table));
+            read.push(stage::stage(reader, kind, names, table));
         }
     }
     let works = |one: &stage::ReadStage| one.stage.probe != super::types::ProbeMode::None;
@@ -199,12 +183,19 @@ fn stages(reader: &mut Reader<'_>, root: &mut Table<'_>, fillable: &Fillable<'_>
 /// What is left at the top: unknown tables, or keys that stand outside of any.
 fn finish_root(reader: &mut Reader<'_>, root: Table<'_>) {
     for entry in root.entries {
-        let is_table = matches!(entry.value.get_ref(), DeValue::Table(_) | DeValue::Array(_));
-        let message = if is_table {
-            format!("unknown table [{}]", entry.key)
+        if matches!(entry.value.get_ref(), DeValue::Table(_)) {
+            let message = format!("unknown table [{}]", entry.key);
+            reader.error_help(entry.key_span, message, nearest::help(entry.key, TABLES));
+            continue;
+        }
+        let message = format!("`{}` stands outside of any table", entry.key);
+        let help = if head::SWEEP_KEYS.contains(&entry.key) {
+            "write [sweep] in a line above it".to_owned()
+        } else if settings::find(entry.key).is_some() {
+            "write it below [recipe], or as an axis below [axes]".to_owned()
         } else {
-            format!("`{}` stands outside of any table", entry.key)
+            nearest::help(entry.key, TABLES)
         };
-        reader.error_help(entry.key_span, message, super::nearest::help(entry.key, TABLES));
+        reader.error_help(entry.key_span, message, help);
     }
 }

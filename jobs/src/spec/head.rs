@@ -6,7 +6,7 @@ use super::setting::{self, Spot};
 use super::settings::EXACT;
 use super::types::{Model, Params};
 
-const SWEEP_KEYS: &[&str] = &["name", "about", "seed", "seed_per_trial", "priority"];
+pub(crate) const SWEEP_KEYS: &[&str] = &["name", "about", "seed", "seed_per_trial", "priority"];
 
 const LONGEST_NAME: usize = 40;
 
@@ -23,6 +23,7 @@ pub(crate) fn head(reader: &mut Reader<'_>, mut table: Table<'_>) -> Head {
     let mut head = Head::default();
     match table.take("name") {
         Some(entry) => head.name = name(reader, &entry),
+        None if table.has_nearly("name", SWEEP_KEYS) => {}
         None => {
             let message = "[sweep] has no `name`";
             reader.error_help(table.span.clone(), message, "add a line such as name = \"dropout-ab\"");
@@ -69,7 +70,8 @@ fn name(reader: &mut Reader<'_>, entry: &Entry<'_>) -> String {
 pub(crate) fn model(reader: &mut Reader<'_>, mut table: Table<'_>) -> Model {
     let name = table.take("name");
     let config = table.take("config");
-    if name.is_none() && config.is_none() {
+    let misspelt = ["name", "config"].into_iter().any(|key| table.has_nearly(key, &["name", "config"]));
+    if name.is_none() && config.is_none() && !misspelt {
         let help = "name = \"unsloth/gemma-3-4b-it\", or config = \"config.json\" with its shapes";
         reader.error_help(table.span.clone(), "[model] says neither `name` nor `config`", help);
     }

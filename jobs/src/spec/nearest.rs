@@ -11,6 +11,10 @@ const LISTED: usize = 14;
 pub(crate) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let lower = word.to_lowercase();
     let score = |known: &str| {
+        // One slip is near in any word of three letters or more.
+        if known.len() >= 3 && strsim::damerau_levenshtein(&lower, known) <= 1 {
+            return 1.0;
+        }
         let edits = strsim::normalized_damerau_levenshtein(&lower, known);
         // A word and its plural, or a word that the known one starts with.
         let starts = known.starts_with(&lower) || lower.starts_with(known);
@@ -52,6 +56,7 @@ mod tests {
         assert_eq!(nearest("Rank", &known), Some("rank"));
         assert_eq!(nearest("target", &known), Some("targets"));
         assert_eq!(nearest("learningrate", &known), Some("learning_rate"));
+        assert_eq!(nearest("nf5", &["bf16", "nf4"]), Some("nf4"));
         assert_eq!(nearest("zebra", &known), None);
         assert_eq!(nearest("", &known), None);
     }

@@ -2,6 +2,7 @@
 //! Knows no host: whether a label exists is found when the sweep is planned.
 
 use super::axes::shown_values;
+use super::names::Names;
 use super::reader::{Entry, Reader, Table, tick};
 use super::types::{Axes, AxisValues, DeviceKind, Place, Retry};
 use super::{nearest, units};
@@ -29,19 +30,17 @@ impl Place {
     }
 }
 
-/// `named` are the settings that every trial has.
 pub(crate) fn place(
     reader: &mut Reader<'_>,
-    axes: &Axes,
-    named: &[&str],
+    names: &Names<'_>,
     mut table: Table<'_>,
 ) -> Place {
     let mut place = Place::unsaid();
     if let Some(entry) = table.take("require") {
-        place.require = require(reader, named, &entry);
+        place.require = require(reader, names, &entry);
     }
     if let Some(entry) = table.take("compare") {
-        place.compare = compare(reader, axes, &entry);
+        place.compare = compare(reader, names, &entry);
     }
     if let Some(entry) = table.take("device") {
         place.device = device(reader, &entry);
@@ -55,10 +54,7 @@ pub(crate) fn place(
         }
     }
     if let Some(entry) = table.take("memory") {
-        place.memory = reader.string(&entry).and_then(|text| {
-            let read = units::memory(text);
-            read.map_err(|wrong| reader.error(entry.span(), format!("`memory` {wrong}"))).ok()
-        });
+        place.memory = reader.amount(&entry, units::memory);
     }
     if let Some(entry) = table.take("host") {
         place.host = reader.words(&entry).map(String::from);
@@ -67,12 +63,12 @@ pub(crate) fn place(
     place
 }
 
-fn require(reader: &mut Reader<'_>, named: &[&str], entry: &Entry<'_>) -> Vec<String> {
+fn require(reader: &mut Reader<'_>, names: &Names<'_>, entry: &Entry<'_>) -> Vec<String> {
     let labels = reader.strings(entry).unwrap_or_default();
     for (label, span) in &labels {
         if label.trim().is_empty() {
             reader.error(span.clone(), "a label is empty");
-        } else if *label == "dataset" && !named.contains(&"dataset") {
+        } else if *label == "dataset" && names.whole && !names.has_always("dataset") {
             let help = "name it in [recipe], such as dataset = \"2026-09-21\"";
             let message = "hosts must have the dataset, but this sweep names none";
             reader.error_help(span.clone(), message, help);
@@ -81,13 +77,17 @@ fn require(reader: &mut Reader<'_>, named: &[&str], entry: &Entry<'_>) -> Vec<St
     labels.into_iter().map(|(label, _)| label.to_owned()).collect()
 }
 
-fn compare(reader: &mut Reader<'_>, axes: &Axes, entry: &Entry<'_>) -> Option<String> {
+fn compare(reader: &mut Reader<'_>, names: &Names<'_>, entry: &Entry<'_>) -> Option<String> {
     let name = reader.words(entry)?;
-    let names = axes.names();
-    if !names.contains(&name) {
-        let help = match names[..] {
+    if !names.whole {
+        return None;
+    }
+    let axes = names.axes;
+    let known = axes.names();
+    if !known.contains(&name) {
+        let help = match known[..] {
             [] => "this sweep has no axes".to_owned(),
-            _ => nearest::help(name, &names),
+            _ => nearest::help(name, &known),
         };
         let message = format!("`compare` names `{}`, which is not an axis", name.escape_debug());
         reader.error_help(entry.span(), message, help);

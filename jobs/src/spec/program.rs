@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::nearest;
+use super::names::Names;
 use super::placeholder::{Piece, pieces};
 use super::reader::{Entry, Reader, Span};
 use crate::plan::HOST_NAMES;
@@ -22,15 +23,7 @@ const PINNING: &[&str] = &[
 
 const SECRETS: &[&str] = &["_TOKEN", "_SECRET", "_PASSWORD", "_API_KEY"];
 
-/// The settings that a placeholder may name.
-pub(crate) struct Fillable<'s> {
-    /// Those that every trial has.
-    pub always: Vec<&'s str>,
-    /// Those that only some cells have.
-    pub sometimes: Vec<&'s str>,
-}
-
-pub(crate) fn run(reader: &mut Reader<'_>, fillable: &Fillable<'_>, entry: &Entry<'_>) -> Vec<String> {
+pub(crate) fn run(reader: &mut Reader<'_>, names: &Names<'_>, entry: &Entry<'_>) -> Vec<String> {
     if let Some(command) = entry.value.get_ref().as_str() {
         let words: Vec<String> = command.split_whitespace().map(|word| format!("{word:?}")).collect();
         let message = "`run` must be an array of strings, as no shell reads it";
@@ -51,14 +44,14 @@ pub(crate) fn run(reader: &mut Reader<'_>, fillable: &Fillable<'_>, entry: &Entr
         Some(_) => {}
     }
     for (text, span) in &words {
-        check_text(reader, fillable, text, span);
+        check_text(reader, names, text, span);
     }
     words.into_iter().map(|(text, _)| text.to_owned()).collect()
 }
 
 pub(crate) fn env(
     reader: &mut Reader<'_>,
-    fillable: &Fillable<'_>,
+    names: &Names<'_>,
     entry: &Entry<'_>,
 ) -> BTreeMap<String, String> {
     let mut env = BTreeMap::new();
@@ -70,7 +63,7 @@ pub(crate) fn env(
         let value = variable.value.get_ref().as_str();
         match value {
             Some(text) => {
-                check_text(reader, fillable, text, &variable.span());
+                check_text(reader, names, text, &variable.span());
                 env.insert(variable.key.to_owned(), text.to_owned());
             }
             None => wrong_value(reader, variable.value, variable.key),
@@ -107,7 +100,7 @@ fn check_variable(reader: &mut Reader<'_>, variable: &Entry<'_>) {
 }
 
 /// Every placeholder of a text must be filled for every trial.
-fn check_text(reader: &mut Reader<'_>, fillable: &Fillable<'_>, text: &str, span: &Span) {
+fn check_text(reader: &mut Reader<'_>, names: &Names<'_>, text: &str, span: &Span) {
     if text.contains('\0') {
         reader.error(span.clone(), "an argument or variable cannot hold a NUL character");
         return;
@@ -124,24 +117,35 @@ fn check_text(reader: &mut Reader<'_>, fillable: &Fillable<'_>, text: &str, span
     for piece in found {
         if let Piece::Name(name, at) = piece {
             let span = inside(reader.text(), span, text, at);
-            check_name(reader, fillable, name, span);
+            check_name(reader, names, name, span);
         }
     }
 }
 
-fn check_name(reader: &mut Reader<'_>, fillable: &Fillable<'_>, name: &str, span: Span) {
-    if name == "dataset" && !fillable.always.contains(&"dataset") {
+fn check_name(reader: &mut Reader<'_>, names: &Names<'_>, name: &str, span: Span) {
+    if names.has_always(name) || (HOST_NAMES.contains(&name) && name != "dataset") || !names.whole {
+        return;
+    }
+    if name == "dataset" {
         let help = "name it in [recipe], such as dataset = \"2026-09-21\"";
         reader.error_help(span, "`{dataset}` stands here, but this sweep names no dataset", help);
-    } else if HOST_NAMES.contains(&name) || fillable.always.contains(&name) {
-    } else if fillable.sometimes.contains(&name) {
+    } else if names.axes.names().contains(&name) {
         let message = format!("`{{{name}}}` has no value in some of the trials");
         reader.error_help(span, message, format!("give `{name}` a value in [recipe] as well"));
     } else {
         let shown = format!("unknown placeholder `{{{}}}`", name.escape_debug());
-        let known: Vec<&str> = HOST_NAMES.iter().chain(&fillable.always).copied().collect();
-        reader.error_help(span, shown, nearest::help(name, &known));
+        let known: Vec<&str> = HOST_NAMES.iter().chain(&names.always).copied().collect();
+        let help = match nearest::nearest(name, &known) {
+            Some(near) => format!("did you mean `{{{near}}}`?"),
+            None => format!("known: {}", braced(&known)),
+        };
+        reader.error_help(span, shown, help);
     }
+}
+
+fn braced(names: &[&str]) -> String {
+    let braced: Vec<String> = names.iter().map(|name| format!("{{{name}}}")).collect();
+    braced.join(", ")
 }
 
 /// Where a part of a string stands in the file; the whole string where escapes hide it.

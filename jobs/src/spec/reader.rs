@@ -9,6 +9,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{SpecError, SpecErrors};
+use super::units::Wrong;
 use super::{nearest, value};
 
 pub(crate) type Span = Range<usize>;
@@ -65,6 +66,11 @@ impl<'t> Table<'t> {
         Some(self.entries.remove(at))
     }
 
+    /// Whether a key that nobody took is nearly `key`: then `key` is misspelt rather than missing.
+    pub fn has_nearly(&self, key: &str, known: &[&str]) -> bool {
+        self.entries.iter().any(|entry| nearest::nearest(entry.key, known) == Some(key))
+    }
+
     /// Refuses what was not taken, with the nearest of `known`.
     pub fn finish(self, reader: &mut Reader<'_>, known: &[&str]) {
         for entry in self.entries {
@@ -118,6 +124,10 @@ impl<'a> Reader<'a> {
         });
     }
 
+    pub fn errors(&self) -> usize {
+        self.errors.len()
+    }
+
     /// What was found, if anything.
     pub fn finish(self) -> Result<(), SpecErrors> {
         if self.errors.is_empty() {
@@ -134,12 +144,21 @@ impl<'a> Reader<'a> {
 
     /// `what` must be `wanted`, and is something else.
     pub fn wrong_type(&mut self, value: &Spanned<DeValue<'_>>, what: impl Display, wanted: &str) {
-        let found = value::type_name(value.get_ref());
-        let message = format!("{what} must be {wanted}, not {found}");
-        match value::quoted_other(value.get_ref()) {
-            Some(bare) => {
-                self.error_help(value.span(), message, format!("without quotes: {bare}"))
-            }
+        let given = value.get_ref();
+        let message = format!("{what} must be {wanted}, not {}", value::type_name(given));
+        let written = self.text.get(value.span()).unwrap_or_default();
+        let is_plain = !matches!(given, DeValue::Array(_) | DeValue::Table(_));
+        let help = if wanted.starts_with("a string") {
+            (is_plain && given.as_str().is_none()).then(|| format!("with quotes: \"{written}\""))
+        } else if wanted.starts_with("a whole number") && given.is_float() {
+            value::without_point(given).map(|whole| format!("without the point: {whole}"))
+        } else if wanted.starts_with("an array of strings") {
+            given.as_str().map(|_| format!("in brackets: [{written}]"))
+        } else {
+            value::quoted_other(given).map(|bare| format!("without quotes: {bare}"))
+        };
+        match help {
+            Some(help) => self.error_help(value.span(), message, help),
             None => self.error(value.span(), message),
         }
     }
@@ -168,6 +187,27 @@ impl<'a> Reader<'a> {
             self.wrong_type(entry.value, tick(entry.key), "true or false");
         }
         answer
+    }
+
+    /// A text with a unit, such as a time, by its own reader.
+    pub fn amount<T>(&mut self, entry: &Entry<'_>, read: impl Fn(&str) -> Result<T, Wrong>) -> Option<T> {
+        // A bare number gets the same answer as a text without a unit.
+        let text = match entry.value.get_ref() {
+            DeValue::String(text) => text.to_string(),
+            DeValue::Integer(_) | DeValue::Float(_) => self.written(entry.span()),
+            _ => {
+                self.wrong_type(entry.value, tick(entry.key), "a string in quotes");
+                return None;
+            }
+        };
+        let wrong = match read(&text) {
+            Ok(_) if entry.value.get_ref().as_str().is_none() => return None,
+            Ok(amount) => return Some(amount),
+            Err(wrong) => wrong,
+        };
+        let message = format!("`{}` {}", entry.key, wrong.message);
+        self.push(entry.span(), message, wrong.help);
+        None
     }
 
     /// A whole number within `range`.

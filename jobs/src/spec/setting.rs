@@ -49,8 +49,9 @@ pub(crate) fn rule(
         ("seed", _) => Some(Some(Rule::Seed)),
         ("model", Spot::Cell) if trained => Some(Some(Rule::Name)),
         ("model", _) => {
-            let help = "name it as `name` in a table [model]; an axis `model` may then name others";
-            reader.error_help(at.clone(), "`model` is not set here", help);
+            let message = "the model is named in a table [model]";
+            let help = "write [model] and name = \"...\"; an axis `model` may then name others";
+            reader.error_help(at.clone(), message, help);
             None
         }
         _ if trained => known_rule(reader, spot, key, at),

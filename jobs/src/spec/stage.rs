@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::program::{self, Fillable};
+use super::names::Names;
+use super::program;
 use super::reader::{Entry, Reader, Span, Table, tick};
 use super::setting;
 use super::settings::Rule;
@@ -41,7 +42,7 @@ pub(crate) struct ReadStage {
 pub(crate) fn stage(
     reader: &mut Reader<'_>,
     kind: Kind,
-    fillable: &Fillable<'_>,
+    names: &Names<'_>,
     mut table: Table<'_>,
 ) -> ReadStage {
     let span = table.span.clone();
@@ -49,23 +50,22 @@ pub(crate) fn stage(
     let mode = table.take("mode");
     let probe = mode.map_or(ProbeMode::default(), |entry| probe_mode(reader, kind, &entry));
     let run = match table.take("run") {
-        Some(entry) => program::run(reader, fillable, &entry),
+        Some(entry) => program::run(reader, names, &entry),
         None if probe == ProbeMode::None => Vec::new(),
+        None if table.has_nearly("run", KEYS) => Vec::new(),
         None => {
             let help = "add a line such as run = [\"{python}\", \"{kit}/train.py\"]";
             reader.error_help(span.clone(), format!("[{kind}] has no `run`"), help);
             Vec::new()
         }
     };
-    let time_limit = table.take("time_limit").and_then(|entry| {
-        let text = reader.string(&entry)?;
-        let read = units::duration(text);
-        read.map_err(|wrong| reader.error(entry.span(), format!("`time_limit` {wrong}"))).ok()
-    });
+    let time_limit = table
+        .take("time_limit")
+        .and_then(|entry| reader.amount(&entry, units::duration));
     let resume = table.take("resume").and_then(|entry| reader.boolean(&entry)).unwrap_or(false);
     let env = table
         .take("env")
-        .map_or_else(BTreeMap::new, |entry| program::env(reader, fillable, &entry));
+        .map_or_else(BTreeMap::new, |entry| program::env(reader, names, &entry));
     let settings = stage_settings(reader, kind, &mut table);
     let known: Vec<&str> = match kind {
         Kind::Probe => KEYS.iter().copied().chain(["mode"]).collect(),

@@ -11,9 +11,26 @@ const LONGEST: u64 = 366 * 24 * 3600;
 /// More memory than any host has, in MiB.
 const LARGEST: f64 = 1024.0 * 1024.0 * 1024.0;
 
-/// `"14h"`, `"10m"`, `"90s"`, `"1h30m"`, `"2d"`: the error says what is wrong, to follow the key's name.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let shape = || format!("must be a time such as \"90s\", \"10m\", \"1h30m\" or \"2d\", not \"{text}\"");
+/// What is wrong with an amount, to follow the key's name, and what to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wrong {
+    pub message: String,
+    pub help: Option<String>,
+}
+
+fn wrong(message: impl Into<String>) -> Wrong {
+    Wrong {
+        message: message.into(),
+        help: None,
+    }
+}
+
+/// `"14h"`, `"10m"`, `"90s"`, `"1h30m"`, `"2d"`.
+pub(crate) fn duration(text: &str) -> Result<Duration, Wrong> {
+    let shape = || Wrong {
+        message: format!("is not a time: {text}"),
+        help: Some("a time is written \"90s\", \"10m\", \"1h30m\" or \"2d\"".to_owned()),
+    };
     let mut seconds: u64 = 0;
     let mut rest = text.trim();
     let mut last_unit = u64::MAX;
@@ -40,15 +57,18 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
     match seconds {
         0 if text.trim().is_empty() => Err(shape()),
-        0 => Err("must be longer than nothing".to_owned()),
-        _ if seconds > LONGEST => Err("must be at most 366 days".to_owned()),
+        0 => Err(wrong("must be longer than nothing")),
+        _ if seconds > LONGEST => Err(wrong("must be at most 366 days")),
         _ => Ok(Duration::from_secs(seconds)),
     }
 }
 
 /// `"300 MiB"`, `"12 GiB"`, `"1.5 GiB"`.
-pub(crate) fn memory(text: &str) -> Result<Bytes, String> {
-    let shape = || format!("must be an amount such as \"300 MiB\" or \"12 GiB\", not \"{text}\"");
+pub(crate) fn memory(text: &str) -> Result<Bytes, Wrong> {
+    let shape = || Wrong {
+        message: format!("is not an amount of memory: {text}"),
+        help: Some("memory is written \"300 MiB\" or \"12 GiB\"".to_owned()),
+    };
     let trimmed = text.trim();
     let digits = trimmed
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -59,18 +79,24 @@ pub(crate) fn memory(text: &str) -> Result<Bytes, String> {
         "MiB" => number,
         "GiB" => number * 1024.0,
         "TiB" => number * 1024.0 * 1024.0,
-        "MB" | "GB" | "M" | "G" | "mb" | "gb" | "Mb" | "Gb" => {
-            return Err(format!("must be in MiB or GiB, not \"{text}\""));
-        }
+        "MB" | "M" | "mb" | "Mb" | "mib" => return Err(in_binary(number, "MiB")),
+        "GB" | "G" | "gb" | "Gb" | "gib" => return Err(in_binary(number, "GiB")),
         _ => return Err(shape()),
     };
     if !(mib * MIB as f64 >= 1.0) {
-        return Err("must be more than nothing".to_owned());
+        return Err(wrong("must be more than nothing"));
     }
     if mib > LARGEST {
-        return Err(format!("is more than any host has: \"{text}\""));
+        return Err(wrong(format!("is more than any host has: {text}")));
     }
     Ok(Bytes::from_mib(mib))
+}
+
+fn in_binary(number: f64, unit: &str) -> Wrong {
+    Wrong {
+        message: "must be in MiB or GiB".to_owned(),
+        help: Some(format!("write \"{number} {unit}\"")),
+    }
 }
 
 #[cfg(test)]

@@ -40,6 +40,12 @@ pub(crate) fn quoted_other<'v>(value: &'v DeValue<'_>) -> Option<&'v str> {
     is_other.then_some(text)
 }
 
+/// A decimal number that is a whole one, as that.
+pub(crate) fn without_point(value: &DeValue<'_>) -> Option<i64> {
+    let number = value.as_float().and_then(to_f64)?;
+    (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
+}
+
 pub(crate) fn integer(value: &DeValue<'_>) -> Option<i64> {
     value.as_integer().and_then(to_i64)
 }

@@ -4,18 +4,18 @@ use serde_json::Value;
 use toml::de::DeValue;
 
 use super::axes::{same, shown_values};
+use super::names::Names;
 use super::nearest;
 use super::reader::{Entry, Reader, Span, Table};
 use super::setting::{self, Spot};
 use super::types::{Axes, Params, When, WhenAction};
 
-const KEYS: &[&str] = &["if", "skip", "set"];
+const KEYS: [&str; 3] = ["if", "skip", "set"];
 
 /// The conditions in file order, and where each one stands.
 pub(crate) fn whens(
     reader: &mut Reader<'_>,
-    trained: bool,
-    axes: &Axes,
+    names: &Names<'_>,
     entry: &Entry<'_>,
 ) -> (Vec<When>, Vec<Span>) {
     let mut whens: Vec<When> = Vec::new();
@@ -31,7 +31,7 @@ pub(crate) fn whens(
             continue;
         };
         let table = Table::new("[[when]]", item.span(), table);
-        if let Some(when) = one(reader, trained, axes, &whens, table) {
+        if let Some(when) = one(reader, names, &whens, table) {
             whens.push(when);
             spans.push(item.span());
         }
@@ -41,8 +41,7 @@ pub(crate) fn whens(
 
 fn one(
     reader: &mut Reader<'_>,
-    trained: bool,
-    axes: &Axes,
+    names: &Names<'_>,
     earlier: &[When],
     mut table: Table<'_>,
 ) -> Option<When> {
@@ -50,9 +49,11 @@ fn one(
     let skip = table.take("skip");
     let set = table.take("set");
     let span = table.span.clone();
-    table.finish(reader, KEYS);
+    let misspelt = KEYS.map(|key| table.has_nearly(key, &KEYS));
+    table.finish(reader, &KEYS);
     let condition = match condition {
-        Some(entry) => conditions(reader, axes, earlier, &entry),
+        Some(entry) => conditions(reader, names, earlier, &entry),
+        None if misspelt[0] => None,
         None => {
             let help = "add a line such as if = { rank = 112, dropout = 0.1 }";
             reader.error_help(span.clone(), "[[when]] has no `if`", help);
@@ -61,11 +62,12 @@ fn one(
     };
     let action = match (skip, set) {
         (Some(entry), None) => reader.words(&entry).map(|reason| WhenAction::Skip(reason.to_owned())),
-        (None, Some(entry)) => settings(reader, trained, &entry).map(WhenAction::Set),
+        (None, Some(entry)) => settings(reader, names.trained, &entry).map(WhenAction::Set),
         (Some(_), Some(entry)) => {
             reader.error(entry.key_span, "a [[when]] either skips or sets, not both");
             None
         }
+        (None, None) if misspelt[1] || misspelt[2] => None,
         (None, None) => {
             let help = "add skip = \"the reason\", or set = { ... }";
             reader.error_help(span, "[[when]] does nothing", help);
@@ -80,7 +82,7 @@ fn one(
 
 fn conditions(
     reader: &mut Reader<'_>,
-    axes: &Axes,
+    names: &Names<'_>,
     earlier: &[When],
     entry: &Entry<'_>,
 ) -> Option<Params> {
@@ -88,14 +90,18 @@ fn conditions(
     if table.entries.is_empty() {
         reader.error_help(entry.span(), "`if` is empty, so every cell would match", "name an axis and its value");
     }
+    if !names.whole {
+        return None;
+    }
+    let axes = names.axes;
+    let known = axes.names();
     let mut condition = Params::new();
     for wanted in &table.entries {
-        let names = axes.names();
-        if !names.contains(&wanted.key) {
-            let help = if names.is_empty() {
+        if !known.contains(&wanted.key) {
+            let help = if known.is_empty() {
                 "this sweep has no axes".to_owned()
             } else {
-                nearest::help(wanted.key, &names)
+                nearest::help(wanted.key, &known)
             };
             let message = format!("`{}` is not an axis", wanted.key);
             reader.error_help(wanted.key_span.clone(), message, help);

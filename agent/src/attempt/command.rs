@@ -1,0 +1,208 @@
+//! From what the coordinator asks and what the host's file says to a complete order: arguments, environment, pinned
+//! devices. Pure: reads no variable and no file, and leaves nothing for the shepherd to choose.
+//!
+//! A simulated device gets `sweep simulate` in the program's place; everything else stays the same.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use jobs::AttemptId;
+use jobs::plan::{HostValues, Unresolved, resolve_host, resolve_host_text};
+use proto::v1::Start;
+use serde_json::json;
+use thiserror::Error;
+use vram::Backend;
+
+use super::AttemptFolder;
+use super::order::{GRACE_MS, Order};
+use crate::config::{DeviceConfig, DeviceKind, HostConfig};
+
+#[derive(Debug, PartialEq, Eq, Error)]
+pub enum CommandError {
+    #[error("this host has no device `{0}`; its file has changed since the attempt was placed")]
+    NoDevice(String),
+    #[error("the driver does not show the GPU {0}; is it still there, and is its id right in the host's file?")]
+    NoPin(String),
+    #[error("this host has no dataset `{0}`; add it to [datasets] in the host's file")]
+    NoDataset(String),
+    #[error(transparent)]
+    Unresolved(#[from] Unresolved),
+}
+
+/// What the order is made from.
+pub struct Request<'a> {
+    pub start: &'a Start,
+    pub id: &'a AttemptId,
+    pub config: &'a HostConfig,
+    pub folder: &'a AttemptFolder,
+    /// What the jobs of the trial share.
+    pub work: &'a Path,
+    pub kit: &'a Path,
+    pub program: &'a Path,
+    /// The word that pins a device: [`crate::os::gpu_pin`].
+    pub pin: &'a dyn Fn(Backend, &str) -> Option<String>,
+}
+
+/// Always there for a program, whatever the host's file says.
+const ALWAYS: [&str; 22] = [
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "TMP",
+    "TEMP", "LD_LIBRARY_PATH", "SystemRoot", "PATHEXT", "COMSPEC", "USERPROFILE", "APPDATA",
+    "LOCALAPPDATA", "ProgramData", "NUMBER_OF_PROCESSORS", "SSL_CERT_FILE",
+];
+
+pub fn build(request: &Request<'_>) -> Result<Order, CommandError> {
+    let start = request.start;
+    let devices = devices(request)?;
+    let values = values(request)?;
+    let argv = resolve_host(&start.argv, &values)?;
+    let mut env = request.config.env.clone();
+    for (name, text) in &start.env {
+        env.insert(name.clone(), resolve_host_text(text, &values)?);
+    }
+    both_allocator_names(&mut env);
+    env.extend(own_variables(request));
+    let simulated = devices.iter().find(|device| device.simulated);
+    let argv = match simulated {
+        Some(device) => {
+            env.insert("SWEEP_SIMULATE".to_owned(), simulation(request.config, device, &argv));
+            vec![text(request.program), "simulate".to_owned()]
+        }
+        None => {
+            env.extend(pinning(request, &devices)?);
+            argv
+        }
+    };
+    let resident_counts = |device: &&DeviceConfig| device.kind == DeviceKind::Cpu && !device.simulated;
+    Ok(Order {
+        argv,
+        env,
+        pass_env: ALWAYS.map(str::to_owned).into_iter().chain(request.config.pass_env.clone()).collect(),
+        secrets: request.config.secrets.clone(),
+        resident_counts: devices.iter().all(resident_counts),
+        ..bare(start, request.work)
+    })
+}
+
+/// An order that says whose it is and no more: of an attempt that could not be made into a command.
+#[must_use]
+pub fn bare(start: &Start, work: &Path) -> Order {
+    Order {
+        attempt: start.attempt.clone(),
+        generation: start.generation,
+        argv: Vec::new(),
+        env: BTreeMap::new(),
+        pass_env: Vec::new(),
+        secrets: BTreeMap::new(),
+        folder: work.to_owned(),
+        time_limit_ms: start.time_limit_ms,
+        grace_ms: GRACE_MS,
+        resident_counts: false,
+    }
+}
+
+/// What marks every process of an attempt, unlike any other on this machine: its environment has this.
+#[must_use]
+pub fn mark(folder: &AttemptFolder) -> String {
+    format!("SWEEP_REPORT={}", text(&folder.report()))
+}
+
+fn devices<'a>(request: &Request<'a>) -> Result<Vec<&'a DeviceConfig>, CommandError> {
+    let known = |id: &String| {
+        let device = request.config.device(id);
+        device.ok_or_else(|| CommandError::NoDevice(id.clone()))
+    };
+    request.start.devices.iter().map(known).collect()
+}
+
+fn values(request: &Request<'_>) -> Result<HostValues, CommandError> {
+    let name = &request.start.dataset;
+    let dataset = request.config.datasets.get(name);
+    let simulated = request.config.simulated;
+    if dataset.is_none() && !name.is_empty() && !simulated && names_dataset(request.start) {
+        return Err(CommandError::NoDataset(name.clone()));
+    }
+    // A simulated host has no files: the name stands for them.
+    let named = simulated.then(|| PathBuf::from(name));
+    Ok(HostValues {
+        kit: text(request.kit),
+        python: request.config.python.clone(),
+        dataset: dataset.cloned().or(named).map(|path| text(&path)),
+        sweep_dir: text(request.work),
+        seed: request.start.seed,
+    })
+}
+
+fn names_dataset(start: &Start) -> bool {
+    let texts = start.argv.iter().chain(start.env.values());
+    texts.into_iter().any(|text| text.contains("{dataset}"))
+}
+
+/// The allocator setting has an old and a new name; a program may read either.
+fn both_allocator_names(env: &mut BTreeMap<String, String>) {
+    const NAMES: [&str; 2] = ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"];
+    let given = NAMES.iter().find_map(|name| env.get(*name).cloned());
+    if let Some(given) = given {
+        for name in NAMES {
+            env.entry(name.to_owned()).or_insert_with(|| given.clone());
+        }
+    }
+}
+
+fn own_variables(request: &Request<'_>) -> BTreeMap<String, String> {
+    let id = request.id;
+    let trial = id.job.trial().to_string();
+    [
+        ("SWEEP_ID", id.job.sweep.to_string()),
+        ("SWEEP_TRIAL_ID", trial),
+        ("SWEEP_JOB_ID", id.job.to_string()),
+        ("SWEEP_ATTEMPT", id.to_string()),
+        ("SWEEP_DIR", text(request.work)),
+        ("SWEEP_CONFIG", text(&request.folder.config())),
+        ("SWEEP_REPORT", text(&request.folder.report())),
+        ("SWEEP_CHECKPOINT_DIR", text(&request.work.join("checkpoints"))),
+        ("SWEEP_SEED", request.start.seed.to_string()),
+        ("SWEEP_RESUME", u8::from(request.start.resume).to_string()),
+        // Output must reach the log while the program runs, not when it ends.
+        ("PYTHONUNBUFFERED", "1".to_owned()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+fn pinning(
+    request: &Request<'_>,
+    devices: &[&DeviceConfig],
+) -> Result<Vec<(String, String)>, CommandError> {
+    let gpus: Vec<&&DeviceConfig> = devices.iter().filter(|device| device.kind == DeviceKind::Gpu).collect();
+    let Some(first) = gpus.first() else {
+        let hidden = ["CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"];
+        return Ok(hidden.map(|name| (name.to_owned(), "-1".to_owned())).into());
+    };
+    let pin = |device: &&&DeviceConfig| {
+        let pin = (request.pin)(device.backend, &device.id);
+        pin.ok_or_else(|| CommandError::NoPin(device.id.clone()))
+    };
+    let pins = gpus.iter().map(pin).collect::<Result<Vec<_>, _>>()?.join(",");
+    // Only one mask per vendor: masks that act on top of each other hide the wrong card.
+    let variables = match first.backend {
+        Backend::Cuda => vec![("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned()), ("CUDA_VISIBLE_DEVICES", pins)],
+        Backend::Rocm | Backend::Cpu => vec![("ROCR_VISIBLE_DEVICES", pins)],
+    };
+    Ok(variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+/// What `sweep simulate` needs to know of the host and of the program it stands for.
+fn simulation(config: &HostConfig, device: &DeviceConfig, argv: &[String]) -> String {
+    json!({
+        "device": device.info(),
+        "host": config.name,
+        "os": config.os,
+        "time_scale": config.time_scale,
+        "argv": argv,
+    })
+    .to_string()
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

@@ -1,0 +1,175 @@
+//! Which attempts this agent holds: running, or ended and not yet acknowledged. One task each.
+//! Refuses what it has or had already, so a repeated start is harmless, and what an older generation sends.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jobs::AttemptId;
+use proto::v1::{HeldAttempt, Start};
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
+
+use super::facts::Why;
+use super::watch::{Follow, Note, Origin};
+use crate::config::HostConfig;
+use crate::folder::AgentFolder;
+use crate::session::Links;
+
+/// What attempts are started with.
+#[derive(Clone)]
+pub struct Setting {
+    pub config: Arc<HostConfig>,
+    pub kit: PathBuf,
+    pub program: PathBuf,
+    pub folder: AgentFolder,
+}
+
+/// What the keeper sees of an attempt's task.
+#[derive(Default)]
+pub struct Flags {
+    ended: AtomicBool,
+}
+
+impl Flags {
+    pub fn set_ended(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
+}
+
+struct Held {
+    notes: mpsc::UnboundedSender<Note>,
+    flags: Arc<Flags>,
+    task: Option<AbortHandle>,
+}
+
+#[derive(Clone)]
+pub struct Attempts {
+    setting: Setting,
+    links: Links,
+    held: Arc<Mutex<BTreeMap<AttemptId, Held>>>,
+    /// How many are held, for whoever waits for none.
+    count: Arc<watch::Sender<usize>>,
+    closing: Arc<AtomicBool>,
+}
+
+impl Attempts {
+    #[must_use]
+    pub fn new(setting: Setting, links: Links) -> Self {
+        Self {
+            setting,
+            links,
+            held: Arc::default(),
+            count: Arc::new(watch::channel(0).0),
+            closing: Arc::default(),
+        }
+    }
+
+    /// Takes up every attempt of the folder that is not acknowledged.
+    pub fn adopt(&self) {
+        for (id, folder) in self.setting.folder.list() {
+            if folder.is_acked() || !folder.order().exists() {
+                continue;
+            }
+            tracing::info!(attempt = %id, "taken up again");
+            self.follow(id, Origin::Found);
+        }
+    }
+
+    /// For a Hello.
+    #[must_use]
+    pub fn held(&self) -> Vec<HeldAttempt> {
+        let held = |(id, held): (&AttemptId, &Held)| HeldAttempt {
+            attempt: id.to_string(),
+            ended: held.flags.ended.load(Ordering::Relaxed),
+        };
+        self.lock().iter().map(held).collect()
+    }
+
+    /// Starts an attempt, once. `generation` is that of the session.
+    pub fn start(&self, start: Start, generation: u64) {
+        let id = match start.attempt.parse::<AttemptId>() {
+            Ok(id) => id,
+            Err(error) => {
+                tracing::warn!(%error, "a start without an attempt is ignored");
+                return;
+            }
+        };
+        if start.generation < generation {
+            tracing::warn!(attempt = %id, old = start.generation, new = generation, "an old start is refused");
+        } else if self.closing.load(Ordering::Relaxed) {
+            tracing::info!(attempt = %id, "not started: this agent is going");
+        } else if self.lock().contains_key(&id) || self.setting.folder.attempt(&id).order().exists() {
+            tracing::debug!(attempt = %id, "a repeated start is ignored");
+        } else {
+            self.follow(id, Origin::Ordered(Box::new(start)));
+        }
+    }
+
+    /// Tells an attempt's task; nothing happens when there is none.
+    pub fn note(&self, attempt: &str, note: Note) {
+        let Ok(id) = attempt.parse::<AttemptId>() else {
+            return;
+        };
+        match self.lock().get(&id) {
+            Some(held) => drop(held.notes.send(note)),
+            None => tracing::debug!(attempt, ?note, "not held here"),
+        }
+    }
+
+    /// Stops everything and waits until the endings have been acknowledged, at most for `longest`.
+    pub async fn suspend(&self, longest: Duration) {
+        self.closing.store(true, Ordering::Relaxed);
+        for held in self.lock().values() {
+            let _ = held.notes.send(Note::Stop(Why::Suspended));
+        }
+        let mut count = self.count.subscribe();
+        let none = count.wait_for(|count| *count == 0);
+        if tokio::time::timeout(longest, none).await.is_err() {
+            tracing::warn!("not every ending was acknowledged; the next agent on this folder reports them");
+        }
+    }
+
+    /// Ends the tasks; the attempts go on without them.
+    pub fn let_go(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+        for held in self.lock().values() {
+            if let Some(task) = &held.task {
+                task.abort();
+            }
+        }
+    }
+
+    fn follow(&self, id: AttemptId, origin: Origin) {
+        let (notes, inbox) = mpsc::unbounded_channel();
+        let flags = Arc::<Flags>::default();
+        let held = Held {
+            notes,
+            flags: Arc::clone(&flags),
+            task: None,
+        };
+        self.lock().insert(id.clone(), held);
+        self.count_again();
+        let follow = Follow::new(&self.setting, &id, self.links.clone(), inbox, flags);
+        let (attempts, setting, key) = (self.clone(), self.setting.clone(), id.clone());
+        let task = tokio::spawn(async move {
+            follow.run(setting, id.clone(), origin).await;
+            attempts.lock().remove(&id);
+            attempts.count_again();
+        });
+        if let Some(held) = self.lock().get_mut(&key) {
+            held.task = Some(task.abort_handle());
+        }
+    }
+
+    fn count_again(&self) {
+        let held = self.lock().len();
+        self.count.send_replace(held);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<AttemptId, Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,286 @@
+//! Follows one attempt from its start or adoption to the acknowledgement of its ending, in a task of its own.
+//!
+//! Bytes first, then the ending: it is handed to the session only when everything in the log and the report has been
+//! sent. With a new session it begins again where the coordinator is. It ends when nothing is owed any more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jobs::{AttemptId, Ending};
+use proto::v1::{Channel, Ended, Memory, Start, Started, event};
+use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
+
+use super::facts::{Facts, Why};
+use super::keeper::Flags;
+use super::tail::Tails;
+use super::{AttemptFolder, Setting, launch};
+use crate::clock;
+use crate::os::Guard;
+use crate::session::{Link, Links, Outgoing};
+use crate::spool::EventKind;
+
+/// How often the files of a running attempt are looked at.
+const POLL: Duration = Duration::from_millis(200);
+
+/// What a task is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Note {
+    Stop(Why),
+    /// Written by the coordinator so far.
+    Has(Channel, u64),
+    Acked(EventKind),
+    /// Not this host's any more: end it and report nothing.
+    Drop,
+}
+
+/// Where a task begins.
+pub enum Origin {
+    Ordered(Box<Start>),
+    Found,
+}
+
+pub struct Follow {
+    id: String,
+    folder: AttemptFolder,
+    notes: mpsc::UnboundedReceiver<Note>,
+    links: Links,
+    link: Option<Link>,
+    tails: Tails,
+    flags: Arc<Flags>,
+    started: Option<Started>,
+    asked: Option<Why>,
+    dropped: bool,
+    ended: Option<Ended>,
+    /// The ending went to this session.
+    handed: bool,
+    acked: bool,
+}
+
+impl Follow {
+    pub fn new(
+        setting: &Setting,
+        id: &AttemptId,
+        links: Links,
+        notes: mpsc::UnboundedReceiver<Note>,
+        flags: Arc<Flags>,
+    ) -> Self {
+        let folder = setting.folder.attempt(id);
+        let id = id.to_string();
+        Self {
+            tails: Tails::new(id.clone(), folder.log(), folder.report()),
+            id,
+            folder,
+            notes,
+            links,
+            link: None,
+            flags,
+            started: None,
+            asked: None,
+            dropped: false,
+            ended: None,
+            handed: false,
+            acked: false,
+        }
+    }
+
+    /// To the last acknowledgement.
+    pub async fn run(mut self, setting: Setting, id: AttemptId, origin: Origin) {
+        self.on_link();
+        let folder = self.folder.clone();
+        let ordered = matches!(origin, Origin::Ordered(_));
+        let begun = blocking(move || match origin {
+            Origin::Ordered(start) => launch::launch(&setting, &id, &start),
+            Origin::Found => launch::adopt(&folder),
+        });
+        let facts = match begun.await {
+            Ok(guard) => {
+                let at_ms = if ordered { clock::unix_ms() } else { launch::started_ms(&self.folder) };
+                self.on_started(at_ms);
+                self.until_ended(&guard).await;
+                let folder = self.folder.clone();
+                blocking(move || launch::collect(&folder, guard)).await
+            }
+            Err(facts) => *facts,
+        };
+        self.on_ended(facts).await;
+        self.until_acked().await;
+        if let Err(error) = self.folder.write_acked() {
+            tracing::warn!(%error, attempt = self.id, "it will be reported once more after a restart");
+        }
+    }
+
+    async fn until_ended(&mut self, guard: &Guard) {
+        let mut poll = tokio::time::interval_at(tokio::time::Instant::now() + POLL, POLL);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut synced = false;
+        loop {
+            tokio::select! {
+                ended = guard.ended() => {
+                    if let Err(error) = ended {
+                        tracing::warn!(%error, attempt = self.id, "its shepherd cannot be watched");
+                    }
+                    return;
+                }
+                Some(note) = self.notes.recv() => self.on_note(note, Some(guard)),
+                Ok(()) = self.links.changed() => self.on_link(),
+                _ = poll.tick() => {
+                    if !synced {
+                        // Most attempts outlive the first look; those that do not leave a synced ending instead.
+                        synced = true;
+                        self.sync_order().await;
+                    }
+                }
+            }
+            self.send_bytes().await;
+        }
+    }
+
+    async fn until_acked(&mut self) {
+        while !self.acked {
+            self.send_bytes().await;
+            self.hand_ending();
+            tokio::select! {
+                note = self.notes.recv() => match note {
+                    Some(note) => self.on_note(note, None),
+                    None => return,
+                },
+                Ok(()) = self.links.changed() => self.on_link(),
+            }
+        }
+    }
+
+    fn on_note(&mut self, note: Note, guard: Option<&Guard>) {
+        match note {
+            Note::Has(channel, bytes) => self.tails.on_ack(channel, bytes),
+            Note::Acked(EventKind::Started) => self.started = None,
+            Note::Acked(EventKind::Ended) => self.acked = true,
+            Note::Stop(why) => self.stop(why, guard),
+            Note::Drop => {
+                self.dropped = true;
+                self.stop(Why::Fenced, guard);
+                self.acked |= self.ended.is_some();
+            }
+        }
+    }
+
+    /// The shepherd finds the reason in its folder. It is woken only once it has said who it is: before that a
+    /// signal would kill it, and it looks into the folder anyway.
+    fn stop(&mut self, why: Why, guard: Option<&Guard>) {
+        if self.asked.is_some() || self.ended.is_some() {
+            return;
+        }
+        self.asked = Some(why);
+        tracing::info!(attempt = self.id, %why, "asked to end");
+        if let Err(error) = self.folder.write_stop(why.as_str()) {
+            tracing::warn!(%error, attempt = self.id, "asked by signal only");
+        }
+        if let (Some(guard), Some(_)) = (guard, self.folder.read_state()) {
+            guard.wake();
+        }
+    }
+
+    fn on_link(&mut self) {
+        self.link = self.links.borrow_and_update().clone();
+        self.handed = false;
+        if let Some(link) = &self.link {
+            self.tails.rewind(link);
+            if let Some(started) = self.started {
+                self.say(event::Event::Started(started));
+            }
+        }
+    }
+
+    fn on_started(&mut self, at_ms: u64) {
+        let started = Started { at_ms };
+        self.started = Some(started);
+        self.say(event::Event::Started(started));
+    }
+
+    async fn on_ended(&mut self, facts: Facts) {
+        // What came while it ended.
+        while let Ok(note) = self.notes.try_recv() {
+            self.on_note(note, None);
+        }
+        let (folder, asked) = (self.folder.clone(), self.asked);
+        let ending = blocking(move || launch::understand(&folder, facts, asked)).await;
+        self.ended = Some(message(&ending, self.tails.lengths()));
+        self.flags.set_ended();
+        self.acked |= self.dropped;
+    }
+
+    fn hand_ending(&mut self) {
+        if self.handed || self.link.is_none() || !self.tails.is_even() {
+            return;
+        }
+        if let Some(ended) = self.ended.clone() {
+            self.handed = true;
+            self.say(event::Event::Ended(ended));
+        }
+    }
+
+    fn say(&self, event: event::Event) {
+        if let Some(link) = self.link.as_ref().filter(|_| !self.dropped) {
+            let attempt = self.id.clone();
+            // A session that is ending takes nothing; the next link begins anew.
+            let _ = link.out.send(Outgoing::Event { attempt, event });
+        }
+    }
+
+    /// As much as the window allows.
+    async fn send_bytes(&mut self) {
+        let Some(link) = self.link.clone().filter(|_| !self.dropped && self.tails.has_more()) else {
+            return;
+        };
+        let mut tails = self.tails.clone();
+        let read = blocking(move || tails.next().map(|chunks| (tails, chunks))).await;
+        match read {
+            Ok((tails, chunks)) => {
+                self.tails = tails;
+                for chunk in chunks {
+                    let _ = link.out.send(Outgoing::Chunk(chunk));
+                }
+            }
+            Err(error) => tracing::warn!(%error, attempt = self.id, "its log or report cannot be read"),
+        }
+    }
+
+    async fn sync_order(&self) {
+        let folder = self.folder.clone();
+        if let Err(error) = blocking(move || folder.sync_order()).await {
+            tracing::warn!(%error, attempt = self.id, "its order may not survive a power loss");
+        }
+    }
+}
+
+/// Runs what blocks where blocking is allowed. It does not panic, and so neither does this.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(value) => value,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // The runtime ends, and this task with it.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+fn message(ending: &Ending, (log_bytes, report_bytes): (u64, u64)) -> Ended {
+    let json = |value: &serde_json::Value| value.to_string();
+    Ended {
+        at_ms: ending.host_ended_ms,
+        ran_ms: ending.ran_ms,
+        outcome: ending.outcome.as_str().to_owned(),
+        exit: ending.exit,
+        signal: ending.signal,
+        detail: ending.detail.clone(),
+        memory: Some(Memory {
+            allocated_bytes: ending.peaks.allocated.map(|bytes| bytes.0),
+            reserved_bytes: ending.peaks.reserved.map(|bytes| bytes.0),
+            resident_bytes: ending.peaks.resident.map(|bytes| bytes.0),
+            observation: ending.observation.as_ref().map(json).unwrap_or_default(),
+        }),
+        result: ending.result.as_ref().map(json).unwrap_or_default(),
+        log_bytes,
+        report_bytes,
+        step_seconds: ending.step_seconds,
+    }
+}

@@ -1,0 +1,31 @@
+//! Everything that differs between operating systems, behind one interface: processes and their trees, memory
+//! figures, private folders, how a GPU is pinned. The two sides have the same names; nothing outside asks which it is.
+//! Decides nothing: what to end and when is the shepherd's and the agent's business.
+
+#[cfg(unix)]
+mod unix;
+#[cfg(unix)]
+pub use unix::*;
+
+#[cfg(windows)]
+mod windows;
+#[cfg(windows)]
+pub use windows::*;
+
+/// What a shepherd's wait ended with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// The program ended.
+    Ended,
+    /// Somebody asked the shepherd to look (SIGTERM).
+    Asked,
+    /// Nothing happened in the given time.
+    Time,
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exit {
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+}

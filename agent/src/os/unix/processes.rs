@@ -1,0 +1,183 @@
+//! Reading /proc: who descends from whom, how much memory they hold, who carries a mark; and ending the leftovers of
+//! an attempt whose shepherd is gone. A process that ends while it is read is simply not there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::attempt::Process;
+
+const ROUNDS: u32 = 200;
+const ROUND: Duration = Duration::from_millis(10);
+
+/// Ticks from boot to the start of a process; absent when there is none, or only its dead shell.
+#[must_use]
+pub fn started(pid: u32) -> Option<u64> {
+    let stat = Stat::read(pid)?;
+    (stat.state != 'Z' && stat.state != 'X').then_some(stat.started)
+}
+
+pub(super) struct Stat {
+    pub state: char,
+    pub parent: u32,
+    pub group: u32,
+    pub started: u64,
+}
+
+impl Stat {
+    pub fn read(pid: u32) -> Option<Self> {
+        // The name in parentheses may itself hold blanks and parentheses: everything counts from the last one.
+        let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let text = String::from_utf8_lossy(&text);
+        let mut fields = text.rsplit_once(") ")?.1.split(' ');
+        Some(Self {
+            state: fields.next()?.chars().next()?,
+            parent: fields.next()?.parse().ok()?,
+            group: fields.next()?.parse().ok()?,
+            started: fields.nth(16)?.parse().ok()?,
+        })
+    }
+}
+
+pub(super) fn all() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Every process below `root`, without it.
+pub(super) fn descendants(root: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    let Some(first) = children(root) else {
+        return descendants_by_parent(root);
+    };
+    let mut open = first;
+    while let Some(pid) = open.pop() {
+        found.push(pid);
+        open.extend(children(pid).unwrap_or_default());
+    }
+    found
+}
+
+/// Absent where the kernel does not list children, or the process is gone.
+fn children(pid: u32) -> Option<Vec<u32>> {
+    let mut found = Vec::new();
+    for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
+        let list = fs::read_to_string(thread.path().join("children")).ok()?;
+        found.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+    }
+    Some(found)
+}
+
+fn descendants_by_parent(root: u32) -> Vec<u32> {
+    let mut below: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for pid in all() {
+        if let Some(stat) = Stat::read(pid) {
+            below.entry(stat.parent).or_default().push(pid);
+        }
+    }
+    let mut found = Vec::new();
+    let mut open = below.remove(&root).unwrap_or_default();
+    while let Some(pid) = open.pop() {
+        found.push(pid);
+        open.extend(below.remove(&pid).unwrap_or_default());
+    }
+    found
+}
+
+/// Bytes resident now.
+pub(super) fn resident(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+/// Processes whose environment has exactly this `NAME=value`.
+pub(super) fn marked(mark: &str) -> Vec<u32> {
+    let own = std::process::id();
+    let has = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|one| one == mark.as_bytes())
+    };
+    let mut found: Vec<u32> = all().filter(|pid| *pid != own).filter(has).collect();
+    found.retain(|pid| started(*pid).is_some());
+    found
+}
+
+pub(super) fn kill(pid: u32, signal: Signal) {
+    if let Some(pid) = pid_of(pid) {
+        // It may have ended by now, which is what is wanted.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+pub(super) fn kill_group(group: u32, signal: Signal) {
+    if let Some(group) = pid_of(group) {
+        let _ = kill_process_group(group, signal);
+    }
+}
+
+pub(super) fn pid_of(pid: u32) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(pid).ok()?).filter(|pid| pid.as_raw_nonzero().get() > 1)
+}
+
+/// Kills what an attempt left running without its shepherd: the program's process group, if it still is that one,
+/// everything below those, and whatever carries the attempt's mark. Returns how many were found and how many would
+/// not go.
+pub fn end_leftovers(program: Option<Process>, mark: &str) -> (usize, usize) {
+    let mut seen = std::collections::BTreeSet::new();
+    for round in 0..ROUNDS {
+        let mut found = marked(mark);
+        if let Some(program) = program {
+            found.extend(group_members(program));
+        }
+        let below: Vec<u32> = found.iter().flat_map(|pid| descendants(*pid)).collect();
+        found.extend(below);
+        found.retain(|pid| started(*pid).is_some());
+        if found.is_empty() {
+            return (seen.len(), 0);
+        }
+        seen.extend(found.iter().copied());
+        for pid in found {
+            kill(pid, Signal::KILL);
+        }
+        if round > 0 {
+            std::thread::sleep(ROUND);
+        }
+    }
+    (seen.len(), marked(mark).len())
+}
+
+/// Members of the program's group, unless the id now belongs to another process. Without its leader a group's id
+/// is not given away while it has members, but nothing proves whose it is: then only the mark counts.
+fn group_members(program: Process) -> Vec<u32> {
+    if started(program.pid) != Some(program.started) {
+        return Vec::new();
+    }
+    let in_group = |pid: &u32| Stat::read(*pid).is_some_and(|stat| stat.group == program.pid);
+    all().filter(in_group).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_and_its_child_are_seen() {
+        let own = std::process::id();
+        assert!(started(own).is_some());
+        assert!(resident(own) > 1 << 20);
+        let mark = format!("SWEEP_TEST_MARK=of {own}");
+        let mut command = std::process::Command::new("sleep");
+        let (name, value) = mark.split_once('=').unwrap();
+        let mut child = command.arg("30").env(name, value).spawn().unwrap();
+        assert!(descendants(own).contains(&child.id()));
+        assert!(descendants_by_parent(own).contains(&child.id()));
+        let reaper = std::thread::spawn(move || child.wait());
+        assert_eq!(end_leftovers(None, &mark), (1, 0));
+        assert!(!reaper.join().unwrap().unwrap().success());
+        assert_eq!(end_leftovers(None, &mark), (0, 0));
+    }
+}

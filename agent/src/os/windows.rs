@@ -1,0 +1,155 @@
+//! The Windows side: what the standard library can do. Starting attempts needs Job Objects and comes with the
+//! Windows host; until then each such call says so, and a simulated or real Windows host runs no attempt here.
+
+use std::convert::Infallible;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use vram::Backend;
+
+use crate::attempt::Process;
+use crate::os::{Exit, Woken};
+
+fn unsupported<T>(what: &str) -> io::Result<T> {
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        format!("{what} is not supported on Windows yet"),
+    ))
+}
+
+/// The profile of a user is private already.
+pub fn private_folder(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)
+}
+
+#[must_use]
+pub fn boot() -> String {
+    String::new()
+}
+
+#[must_use]
+pub fn free_space(_path: &Path) -> Option<u64> {
+    None
+}
+
+#[must_use]
+pub fn memory_limit() -> Option<u64> {
+    None
+}
+
+#[must_use]
+pub fn oom_kills() -> Option<u64> {
+    None
+}
+
+#[must_use]
+pub fn gpu_pin(_backend: Backend, _id: &str) -> Option<String> {
+    None
+}
+
+pub fn end_leftovers(_program: Option<Process>, _mark: &str) -> (usize, usize) {
+    (0, 0)
+}
+
+/// Cannot exist yet.
+pub struct Guard(Infallible);
+
+impl Guard {
+    pub fn start(_program: &Path, _folder: &Path) -> io::Result<Self> {
+        unsupported("starting an attempt")
+    }
+
+    pub fn adopt(_shepherd: Process) -> io::Result<Option<Self>> {
+        Ok(None)
+    }
+
+    pub async fn ended(&self) -> io::Result<()> {
+        match self.0 {}
+    }
+
+    pub fn wake(&self) {
+        match self.0 {}
+    }
+
+    pub fn last_words(self) -> String {
+        match self.0 {}
+    }
+}
+
+/// Cannot exist yet.
+pub struct Reins(Infallible);
+
+/// Cannot exist yet.
+pub struct Program(Infallible);
+
+impl Reins {
+    pub fn take() -> io::Result<Self> {
+        unsupported("the shepherd of an attempt")
+    }
+
+    #[must_use]
+    pub fn own(&self) -> Process {
+        match self.0 {}
+    }
+
+    pub fn start(&self, _command: &mut Command) -> io::Result<Program> {
+        match self.0 {}
+    }
+
+    pub fn wait(&mut self, _program: &Program, _longest: Duration) -> Woken {
+        match self.0 {}
+    }
+
+    pub fn look(&self, _program: &Program) -> u64 {
+        match self.0 {}
+    }
+
+    #[must_use]
+    pub fn left_something(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub fn ask_rest(&self) {
+        match self.0 {}
+    }
+
+    pub fn wait_rest(&self, _longest: Duration) -> bool {
+        match self.0 {}
+    }
+
+    pub fn kill_rest(&self, _mark: &str) -> usize {
+        match self.0 {}
+    }
+
+    #[must_use]
+    pub fn count_rest(&self) -> usize {
+        match self.0 {}
+    }
+
+    #[must_use]
+    pub fn children_peak(&self) -> Option<u64> {
+        match self.0 {}
+    }
+}
+
+impl Program {
+    #[must_use]
+    pub fn process(&self) -> Process {
+        match self.0 {}
+    }
+
+    pub fn ask(&self) {
+        match self.0 {}
+    }
+
+    pub fn kill(&self) {
+        match self.0 {}
+    }
+
+    pub fn exit(&mut self) -> io::Result<Exit> {
+        match self.0 {}
+    }
+}

@@ -1,0 +1,222 @@
+//! One agent's stream: its hello is handed to the engine, its bytes to the files, its events to the engine. Bytes are
+//! on the disk before the event that ends their attempt goes on, so a committed ending has its whole log.
+
+use std::pin::Pin;
+
+use futures_util::Stream;
+use jobs::AttemptId;
+use proto::PROTOCOL;
+use proto::v1::agent_message::Message;
+use proto::v1::agents_server::Agents;
+use proto::v1::coordinator_message::Message as Reply;
+use proto::v1::{self, AgentMessage, ChunkAck, CoordinatorMessage, Hello, Refuse};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio_stream::StreamExt as _;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{Api, status};
+use crate::engine::{Command, Refusal, Registered};
+use crate::store::Channel;
+
+type SessionStream = Pin<Box<dyn Stream<Item = Result<CoordinatorMessage, Status>> + Send>>;
+
+/// A session that has been taken up.
+struct Session {
+    api: Api,
+    host: String,
+    number: u64,
+    to: UnboundedSender<CoordinatorMessage>,
+}
+
+#[tonic::async_trait]
+impl Agents for Api {
+    type SessionStream = SessionStream;
+
+    async fn session(
+        &self,
+        request: Request<Streaming<AgentMessage>>,
+    ) -> Result<Response<Self::SessionStream>, Status> {
+        let mut from = request.into_inner();
+        let (to, receiver) = unbounded_channel();
+        let api = self.clone();
+        tokio::spawn(async move {
+            let Some((host, number)) = api.greet(&mut from, &to).await else {
+                return;
+            };
+            let session = Session {
+                api,
+                host,
+                number,
+                to,
+            };
+            session.serve(from).await;
+        });
+        Ok(Response::new(Box::pin(UnboundedReceiverStream::new(receiver).map(Ok))))
+    }
+}
+
+impl Api {
+    /// The first message; `None` when the agent was refused or went away.
+    async fn greet(
+        &self,
+        from: &mut Streaming<AgentMessage>,
+        to: &UnboundedSender<CoordinatorMessage>,
+    ) -> Option<(String, u64)> {
+        let first = from.message().await.ok().flatten().and_then(|one| one.message);
+        let answer = match first {
+            Some(Message::Hello(hello)) => self.register(hello, to.clone()).await,
+            _ => Err(Refusal::Invalid("the first message of a session must be Hello".into())),
+        };
+        match answer {
+            Ok(found) => Some(found),
+            Err(refusal) => {
+                tracing::warn!(%refusal, "an agent was refused");
+                let reason = refusal.to_string();
+                // The agent may have gone already; then there is nobody to tell.
+                let _ = to.send(reply(Reply::Refuse(Refuse { reason })));
+                None
+            }
+        }
+    }
+
+    async fn register(
+        &self,
+        hello: Hello,
+        sender: UnboundedSender<CoordinatorMessage>,
+    ) -> Result<(String, u64), Refusal> {
+        if hello.protocol != PROTOCOL {
+            return Err(Refusal::Refused(format!(
+                "this coordinator speaks protocol {PROTOCOL}, the agent {}: update the older one",
+                hello.protocol
+            )));
+        }
+        let record = proto::convert::host_record(&hello)
+            .map_err(|error| Refusal::Invalid(error.to_string()))?;
+        let host = record.name.clone();
+        let ask = |answer| Command::Register {
+            record,
+            held: hello.attempts,
+            sender,
+            reply: answer,
+        };
+        let Registered { session } = self.engine.ask(ask).await?;
+        tracing::info!(host, session, "agent registered");
+        Ok((host, session))
+    }
+}
+
+impl Session {
+    async fn serve(self, mut from: Streaming<AgentMessage>) {
+        loop {
+            match from.message().await {
+                Ok(Some(message)) => {
+                    if let Err(error) = self.take(message).await {
+                        // Ending the stream makes the agent dial again and go on from what is here.
+                        tracing::warn!(host = self.host, %error, "the session is ended");
+                        break;
+                    }
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::debug!(host = self.host, %error, "the session broke");
+                    break;
+                }
+            }
+        }
+        tracing::info!(host = self.host, session = self.number, "agent gone");
+        self.api.engine.tell(Command::Gone {
+            host: self.host,
+            session: self.number,
+        });
+    }
+
+    async fn take(&self, message: AgentMessage) -> Result<(), Status> {
+        match message.message {
+            Some(Message::Heartbeat(beat)) => self.api.engine.tell(Command::Heartbeat {
+                host: self.host.clone(),
+                session: self.number,
+                devices: beat.devices,
+            }),
+            Some(Message::Chunk(chunk)) => self.take_chunk(chunk).await?,
+            Some(Message::Event(event)) => self.take_event(event).await?,
+            Some(Message::Hello(_)) | None => {}
+        }
+        Ok(())
+    }
+
+    async fn take_chunk(&self, chunk: v1::Chunk) -> Result<(), Status> {
+        let id: AttemptId = chunk
+            .attempt
+            .parse()
+            .map_err(|error: jobs::BadId| Status::invalid_argument(error.to_string()))?;
+        let (wire, channel) = match chunk.channel() {
+            v1::Channel::Log => (v1::Channel::Log, Channel::Log),
+            v1::Channel::Report => (v1::Channel::Report, Channel::Report),
+            v1::Channel::Unspecified => return Err(Status::invalid_argument("a chunk of no channel")),
+        };
+        let api = self.api.clone();
+        let write = move || -> Result<u64, crate::store::StoreError> {
+            let size = {
+                let mut files = api.files.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                files.append(&id, channel, chunk.offset, &chunk.data)?
+            };
+            if channel == Channel::Report {
+                let whole = || {
+                    let all = crate::store::read_log(&api.data, &id, channel, 0, usize::MAX);
+                    all.unwrap_or_default()
+                };
+                api.live.take(&id, chunk.offset, &chunk.data, whole);
+            }
+            Ok(size)
+        };
+        let bytes = blocking(write).await?;
+        let ack = ChunkAck {
+            attempt: chunk.attempt,
+            channel: wire.into(),
+            bytes,
+        };
+        // A session that has just closed is noticed by its reader.
+        let _ = self.to.send(reply(Reply::ChunkAck(ack)));
+        Ok(())
+    }
+
+    async fn take_event(&self, event: v1::Event) -> Result<(), Status> {
+        let mut metrics = serde_json::Map::new();
+        if let Some(v1::event::Event::Ended(_)) = &event.event {
+            let id: AttemptId = event
+                .attempt
+                .parse()
+                .map_err(|error: jobs::BadId| Status::invalid_argument(error.to_string()))?;
+            let api = self.api.clone();
+            let sync = move || {
+                let mut files = api.files.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                files.sync(&id)?;
+                files.close(&id)?;
+                Ok(api.live.close(&id).unwrap_or_default().metrics)
+            };
+            metrics = blocking(sync).await?;
+        }
+        self.api.engine.tell(Command::Event {
+            host: self.host.clone(),
+            session: self.number,
+            event,
+            metrics,
+        });
+        Ok(())
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, crate::store::StoreError> + Send + 'static,
+) -> Result<T, Status> {
+    let done = tokio::task::spawn_blocking(work).await;
+    let done = done.map_err(|_| Status::internal("the writing of a log broke off"))?;
+    done.map_err(|error| status::of_store(&error))
+}
+
+fn reply(message: Reply) -> CoordinatorMessage {
+    CoordinatorMessage {
+        message: Some(message),
+    }
+}

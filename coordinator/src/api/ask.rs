@@ -1,0 +1,135 @@
+//! The questions about sweeps: list, show, results, why; and a user's later word: cancel, retry.
+
+use std::time::Instant;
+
+use jobs::JobId;
+use jobs::life::{MarkKind, Sweep};
+use proto::store::v1::SweepRecord;
+use proto::v1::sweeps_server::Sweeps;
+use proto::v1::{
+    CancelReply, CancelRequest, HistoryReply, HistoryRequest, ListReply, ListRequest, LogsRequest,
+    PlanDocument, PlanRequest, ResultsDocument, ResultsRequest, RetryReply, RetryRequest,
+    ShowRequest, SubmitReply, SubmitRequest, SweepDocument, WatchRequest, WhyDocument, WhyRequest,
+};
+use tonic::{Request, Response, Status};
+
+use super::{Api, logs, watch};
+use crate::clock;
+use crate::documents;
+use crate::engine::{Command, OpenSweep, Refusal, State, life_of};
+
+/// Renders one sweep, wherever it is: in memory, or brought back from the store.
+pub(super) fn with_life<T>(
+    state: &State,
+    number: u64,
+    render: impl FnOnce(&SweepRecord, &Sweep, Option<&OpenSweep>) -> T,
+) -> Result<T, Refusal> {
+    if let Some(open) = state.open.get(&number) {
+        return Ok(render(&open.record, &open.life, Some(open)));
+    }
+    let kept = state.reader.sweep(number).map_err(|error| Refusal::from(&error))?;
+    let kept = kept.ok_or_else(|| Refusal::NotFound(format!("sweep {number} is not kept")))?;
+    let life = life_of(state.reader.as_ref(), &kept).map_err(|error| Refusal::from(&error))?;
+    Ok(render(&kept.sweep, &life, None))
+}
+
+impl Api {
+    async fn mark(&self, target: String, kind: MarkKind) -> Result<Vec<String>, Status> {
+        let ask = |reply| Command::Mark {
+            target,
+            kind,
+            reply,
+        };
+        Ok(self.engine.ask(ask).await?)
+    }
+}
+
+#[tonic::async_trait]
+impl Sweeps for Api {
+    async fn submit(&self, request: Request<SubmitRequest>) -> Result<Response<SubmitReply>, Status> {
+        Api::submit(self, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn plan(&self, request: Request<PlanRequest>) -> Result<Response<PlanDocument>, Status> {
+        let file = request.into_inner().file.unwrap_or_default();
+        Api::plan(self, file).await.map(Response::new)
+    }
+
+    async fn list(&self, request: Request<ListRequest>) -> Result<Response<ListReply>, Status> {
+        let wanted = request.into_inner();
+        let look = move |state: &mut State| {
+            let limit = match wanted.limit {
+                0 => usize::MAX,
+                limit => limit as usize,
+            };
+            let heads = state.heads.values().rev();
+            let heads = heads.filter(|head| wanted.digest.as_ref().is_none_or(|d| *d == head.digest));
+            let heads = heads.filter(|head| !wanted.open_only || head.settled_ms == 0);
+            let sweeps = heads.take(limit).map(|head| documents::head(state, head));
+            Ok(ListReply {
+                sweeps: sweeps.collect(),
+            })
+        };
+        Ok(Response::new(self.engine.read(look).await?))
+    }
+
+    async fn show(&self, request: Request<ShowRequest>) -> Result<Response<SweepDocument>, Status> {
+        let name = request.into_inner().sweep;
+        let look = move |state: &mut State| {
+            let number = state.find(&name)?;
+            with_life(state, number, |record, life, open| {
+                documents::sweep(state, record, life, open)
+            })
+        };
+        Ok(Response::new(self.engine.read(look).await?))
+    }
+
+    async fn results(&self, request: Request<ResultsRequest>) -> Result<Response<ResultsDocument>, Status> {
+        let name = request.into_inner().sweep;
+        let look = move |state: &mut State| {
+            let number = state.find(&name)?;
+            with_life(state, number, |record, life, _| documents::results(state, record, life))
+        };
+        Ok(Response::new(self.engine.read(look).await?))
+    }
+
+    async fn why(&self, request: Request<WhyRequest>) -> Result<Response<WhyDocument>, Status> {
+        let text = request.into_inner().job;
+        let job: JobId = text
+            .parse()
+            .map_err(|error: jobs::BadId| Refusal::Invalid(error.to_string()))?;
+        let look = move |state: &mut State| {
+            let number = state.find(job.sweep.as_str())?;
+            let at = (clock::now_ms(), Instant::now());
+            let document = with_life(state, number, |_, life, open| {
+                documents::why(state, number, life, open, (job.trial, job.kind), at)
+            })?;
+            document.ok_or_else(|| Refusal::NotFound(format!("no job `{text}` is known")))
+        };
+        Ok(Response::new(self.engine.read(look).await?))
+    }
+
+    async fn cancel(&self, request: Request<CancelRequest>) -> Result<Response<CancelReply>, Status> {
+        let jobs = self.mark(request.into_inner().target, MarkKind::Cancel).await?;
+        Ok(Response::new(CancelReply { jobs }))
+    }
+
+    async fn retry(&self, request: Request<RetryRequest>) -> Result<Response<RetryReply>, Status> {
+        let jobs = self.mark(request.into_inner().target, MarkKind::Retry).await?;
+        Ok(Response::new(RetryReply { jobs }))
+    }
+
+    async fn history(&self, request: Request<HistoryRequest>) -> Result<Response<HistoryReply>, Status> {
+        Api::history(self, request.into_inner()).await.map(Response::new)
+    }
+
+    type WatchStream = watch::WatchStream;
+    async fn watch(&self, request: Request<WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        Api::watch(self, request.into_inner().sweep).await.map(Response::new)
+    }
+
+    type LogsStream = logs::LogsStream;
+    async fn logs(&self, request: Request<LogsRequest>) -> Result<Response<Self::LogsStream>, Status> {
+        Api::logs(self, request.into_inner()).await.map(Response::new)
+    }
+}

@@ -1,0 +1,27 @@
+//! The way in: one file for each verb. Handlers check what arrived, ask the engine, and render; they change nothing.
+
+mod agents;
+mod ask;
+mod history;
+mod hosts;
+mod logs;
+mod status;
+mod submit;
+mod watch;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use crate::engine::EngineHandle;
+use crate::live::Live;
+use crate::store::{AttemptFiles, Reader};
+
+/// What every handler may use.
+#[derive(Clone)]
+pub struct Api {
+    pub engine: EngineHandle,
+    pub reader: Arc<dyn Reader>,
+    pub live: Arc<Live>,
+    pub files: Arc<Mutex<AttemptFiles>>,
+    pub data: PathBuf,
+}

@@ -1,0 +1,21 @@
+//! What people and scripts read, made from the state. Pure renderings: they decide nothing and change nothing.
+
+mod attempt;
+mod host;
+mod plan;
+mod results;
+mod sweep;
+mod verdicts;
+mod why;
+
+pub use attempt::{from_life as attempt, from_record as attempt_record};
+pub use host::host;
+pub use plan::plan;
+pub use results::results;
+pub use sweep::{head, summary, sweep};
+pub use why::why;
+
+/// A number of MiB with one decimal: what the measurements carry.
+fn mib(bytes: vram::Bytes) -> f64 {
+    (bytes.mib() * 10.0).round() / 10.0
+}

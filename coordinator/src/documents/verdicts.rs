@@ -1,0 +1,150 @@
+//! The table of a workload against every device: need, usable, held, verdict, and the arithmetic behind it.
+
+use jobs::Kind;
+use jobs::spec::DeviceKind;
+use proto::convert;
+use proto::v1::{TermDocument, VerdictDocument};
+use vram::{Estimate, Mark, Workload};
+
+use super::mib;
+use crate::engine::{Host, OpenSweep, State};
+use crate::schedule::{ClassId, NeedId};
+
+/// Which devices a job may be for at all.
+#[derive(Clone, Copy)]
+pub struct Scope<'a> {
+    pub device: Option<DeviceKind>,
+    pub host: Option<&'a str>,
+    pub terms: bool,
+    pub kind: Kind,
+}
+
+/// Of a job in memory: with what its own probe has shown.
+pub fn of_need(state: &State, need: NeedId, scope: Scope<'_>) -> Vec<VerdictDocument> {
+    table(state, scope, |class, _| {
+        (state.sizes.estimate(need, class), state.sizes.step_seconds(need, class))
+    })
+}
+
+/// Of any workload, before it is anybody's job.
+pub fn of_workload(state: &State, workload: &Workload, scope: Scope<'_>) -> Vec<VerdictDocument> {
+    table(state, scope, |_, class| {
+        let estimate = vram::estimate(workload, class, state.sizes.knowledge());
+        (estimate, vram::step_seconds(workload, class))
+    })
+}
+
+fn table(
+    state: &State,
+    scope: Scope<'_>,
+    ask: impl Fn(ClassId, &vram::DeviceClass) -> (Option<Estimate>, Option<f64>),
+) -> Vec<VerdictDocument> {
+    let mut rows = Vec::new();
+    for host in state.hosts.values() {
+        if scope.host.is_some_and(|pinned| pinned != host.record.name) {
+            continue;
+        }
+        for (at, device) in host.record.devices.iter().enumerate() {
+            if scope.device.is_some_and(|kind| kind != convert::device_kind(device)) {
+                continue;
+            }
+            let class = &host.classes[at];
+            let id = state.sizes.class_id(class).unwrap_or(ClassId(0));
+            let (estimate, step) = ask(id, class);
+            let verdict = vram::verdict(estimate, class, &convert::load(device));
+            rows.push(row(host, at, &verdict, step, scope));
+        }
+    }
+    rows
+}
+
+fn row(host: &Host, at: usize, verdict: &vram::Verdict, step: Option<f64>, scope: Scope<'_>) -> VerdictDocument {
+    let estimate = verdict.estimate.as_ref();
+    let terms = match (scope.terms, estimate) {
+        (true, Some(estimate)) => terms(estimate),
+        _ => Vec::new(),
+    };
+    VerdictDocument {
+        host: host.record.name.clone(),
+        device: host.record.devices[at].name.clone(),
+        verdict: verdict.kind.as_str().into(),
+        need_mib: estimate.map(|one| mib(one.need())),
+        usable_mib: mib(verdict.usable),
+        held_mib: mib(verdict.held),
+        band_mib: estimate.map(|one| mib(one.band)),
+        source: estimate.map_or("unknown", |one| one.source.as_str()).into(),
+        simulated: host.record.devices[at].simulated,
+        terms,
+        expected_seconds: step,
+        host_class: host.class_names[at].clone(),
+        kind: scope.kind.to_string(),
+    }
+}
+
+/// The terms of allocated, then what turns it into need.
+fn terms(estimate: &Estimate) -> Vec<TermDocument> {
+    let term = |name: &str, bytes, mark: Mark| TermDocument {
+        name: name.into(),
+        mib: mib(bytes),
+        mark: mark_word(mark).into(),
+    };
+    let mut terms: Vec<TermDocument> = estimate
+        .terms
+        .iter()
+        .map(|one| term(&one.name, one.bytes, one.mark))
+        .collect();
+    let cache = estimate.reserved.saturating_sub(estimate.allocated);
+    terms.push(term("allocator cache (reserved - allocated)", cache, Mark::Learned));
+    terms.push(term("context", estimate.context, Mark::Measured));
+    terms
+}
+
+fn mark_word(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Computed => "computed",
+        Mark::Rehearsed => "rehearsed",
+        Mark::Learned => "learned",
+        Mark::Measured => "measured",
+        Mark::Declared => "declared",
+    }
+}
+
+/// The table of one job of an open sweep.
+pub fn of_job(state: &State, open: &OpenSweep, trial: u32, kind: Kind, terms: bool) -> Vec<VerdictDocument> {
+    let spec = &open.life.plan.spec;
+    let Some(need) = open.need(trial, kind) else {
+        return Vec::new();
+    };
+    let model = spec.model.as_ref().map(|_| DeviceKind::Gpu);
+    let bound = open.bounds.get(trial as usize - 1);
+    let scope = Scope {
+        device: spec.place.device.or(model),
+        host: bound.and_then(|one| one.host.as_deref()),
+        terms,
+        kind,
+    };
+    of_need(state, need, scope)
+}
+
+/// What would make it fit somewhere, in a sentence: the smallest change, on the host where it is smallest.
+pub fn would_fit(state: &State, workload: &Workload, device: Option<DeviceKind>) -> Option<String> {
+    let mut best: Vec<String> = Vec::new();
+    let mut seen = std::collections::BTreeSet::new();
+    for host in state.hosts.values() {
+        for (at, known) in host.record.devices.iter().enumerate() {
+            let class = &host.classes[at];
+            let other = device.is_some_and(|kind| kind != convert::device_kind(known));
+            if other || !seen.insert(class.name.clone()) {
+                continue;
+            }
+            let load = convert::load(known);
+            let all = vram::would_fit(workload, class, &load, state.sizes.knowledge());
+            if let Some(first) = all.first() {
+                let (host, device) = (&host.record.name, &known.name);
+                let (change, need) = (&first.change, mib(first.need + first.band));
+                best.push(format!("{change} on {host} {device} (need {need:.0} MiB)"));
+            }
+        }
+    }
+    (!best.is_empty()).then(|| best.join("; "))
+}

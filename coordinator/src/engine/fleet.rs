@@ -1,0 +1,89 @@
+//! The hosts that the coordinator knows, which of them it hears of, and what is reserved on their devices.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use jobs::AttemptId;
+use proto::store::v1::HostRecord;
+use proto::v1::CoordinatorMessage;
+use tokio::sync::mpsc::UnboundedSender;
+use vram::{Bytes, DeviceClass};
+
+/// Silent for so many heartbeats: no new work goes there until it is heard of again.
+const SILENT_AFTER: u32 = 3;
+
+pub struct Host {
+    pub record: HostRecord,
+    pub labels: BTreeSet<String>,
+    pub classes: Vec<DeviceClass>,
+    /// By device: what arms of a comparison must share.
+    pub class_names: Vec<String>,
+    pub session: Option<Session>,
+    /// By a monotonic clock.
+    pub seen: Instant,
+    pub active: BTreeMap<AttemptId, Held>,
+    pub total: u64,
+    pub succeeded: u64,
+}
+
+#[derive(Clone)]
+pub struct Session {
+    pub number: u64,
+    pub sender: UnboundedSender<CoordinatorMessage>,
+}
+
+/// What an active attempt holds of its host.
+#[derive(Clone, Debug)]
+pub struct Held {
+    pub devices: Vec<String>,
+    pub grant: Bytes,
+}
+
+impl Host {
+    pub fn new(record: HostRecord, seen: Instant) -> Self {
+        let classes: Vec<DeviceClass> = record
+            .devices
+            .iter()
+            .map(|device| proto::convert::device_class(&record, device))
+            .collect();
+        Self {
+            labels: record.labels.iter().cloned().collect(),
+            class_names: classes.iter().map(proto::convert::host_class).collect(),
+            classes,
+            record,
+            session: None,
+            seen,
+            active: BTreeMap::new(),
+            total: 0,
+            succeeded: 0,
+        }
+    }
+
+    pub fn is_up(&self, now: Instant, heartbeat: Duration) -> bool {
+        self.session.is_some() && now.duration_since(self.seen) < heartbeat * SILENT_AFTER
+    }
+
+    pub fn reserved(&self, device: &str) -> Bytes {
+        let on_it = self.active.values().filter(|held| held.devices.iter().any(|id| id == device));
+        on_it.map(|held| held.grant).sum()
+    }
+
+    pub fn active_on(&self, device: &str) -> u32 {
+        let on_it = self.active.values().filter(|held| held.devices.iter().any(|id| id == device));
+        u32::try_from(on_it.count()).unwrap_or(u32::MAX)
+    }
+
+    pub fn send(&self, message: proto::v1::coordinator_message::Message) {
+        if let Some(session) = &self.session {
+            // A session that has just gone is found out by its reader; what was sent is sent again on its return.
+            let _ = session.sender.send(CoordinatorMessage {
+                message: Some(message),
+            });
+        }
+    }
+
+    /// One class for the whole host, for tables: that of its first device.
+    pub fn class(&self) -> &str {
+        self.class_names.first().map_or("", String::as_str)
+    }
+}

@@ -1,0 +1,80 @@
+//! Who is heard of. A blip is not a loss: an agent that returns within the grace time goes on with its attempts; one
+//! that does not has them given up and fenced by a new generation. Time here is monotonic.
+
+use std::time::{Duration, Instant};
+
+use jobs::{AttemptId, AttemptOutcome, Ending};
+use proto::v1::DeviceState;
+
+use super::{State, Work};
+
+/// A queue is looked at this often even when nothing happens: some reasons to wait end by themselves.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+impl State {
+    pub(super) fn on_heartbeat(
+        &mut self,
+        host: &str,
+        session: u64,
+        devices: &[DeviceState],
+        now: Instant,
+        work: &mut Work,
+    ) {
+        if !self.hears(host, session, now) {
+            return;
+        }
+        let Some(host) = self.hosts.get_mut(host) else {
+            return;
+        };
+        for state in devices {
+            let device = host.record.devices.iter_mut().find(|one| one.id == state.id);
+            if let Some(device) = device.filter(|one| one.held_bytes != state.held_bytes) {
+                device.held_bytes = state.held_bytes;
+                work.dirty = true;
+            }
+        }
+    }
+
+    pub(super) fn on_gone(&mut self, host: &str, session: u64) {
+        if let Some(host) = self.hosts.get_mut(host) {
+            host.session.take_if(|one| one.number == session);
+        }
+    }
+
+    /// Gives up what has been out of reach for the grace time.
+    pub(super) fn watch_over(&mut self, at: u64, now: Instant, work: &mut Work) {
+        let (grace, heartbeat) = (self.timing.grace, self.timing.heartbeat);
+        let lost: Vec<String> = self
+            .hosts
+            .values()
+            .filter(|host| !host.active.is_empty() && !host.is_up(now, heartbeat))
+            .filter(|host| now.duration_since(host.seen) >= grace)
+            .map(|host| host.record.name.clone())
+            .collect();
+        for name in lost {
+            self.give_up(&name, at, work);
+        }
+    }
+
+    fn give_up(&mut self, name: &str, at: u64, work: &mut Work) {
+        let Some(host) = self.hosts.get_mut(name) else {
+            return;
+        };
+        // Whatever still runs there runs for an older generation from now on.
+        host.record.generation += 1;
+        host.session = None;
+        work.write(host.record.clone());
+        let ids: Vec<AttemptId> = host.active.keys().cloned().collect();
+        let seconds = self.timing.grace.as_secs();
+        tracing::warn!(host = name, attempts = ids.len(), "no word for {seconds} s: its attempts are given up");
+        for id in ids {
+            let why = format!("no word from host {name} for {seconds} s");
+            self.end(&id, Ending::bare(AttemptOutcome::HostLost, why), at, work);
+        }
+    }
+
+    pub(super) fn round_is_due(&self, now: Instant) -> bool {
+        let any = self.open.values().any(|open| !open.ready.is_empty());
+        any && now.duration_since(self.last_round) >= LOOK_AGAIN
+    }
+}

@@ -1,0 +1,236 @@
+//! A sweep that has not settled, as the engine holds it: its life, its record, and what a round of scheduling asks
+//! of it again and again (ready jobs, needs, comparison groups). All of it follows from plan and life.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jobs::life::{Applied, Event, JobState, Refused, Sweep};
+use jobs::{JobId, Kind, Params};
+use proto::store::v1::SweepRecord;
+use serde_json::Value;
+use vram::{RecipeError, Workload};
+
+use super::sizes::Sizes;
+use crate::schedule::{JobKey, NeedId};
+
+pub struct OpenSweep {
+    pub number: u64,
+    pub life: Sweep,
+    /// Without the file's text.
+    pub record: SweepRecord,
+    /// Order of the next event: the one order of this sweep's events, whatever the clocks say.
+    pub order: u64,
+    pub ready: BTreeSet<(u32, Kind)>,
+    /// By trial (from 0), then by stage.
+    needs: Vec<NeedId>,
+    pub groups: Vec<Group>,
+    /// By trial (from 0): its comparison group.
+    pub group_of: Vec<u32>,
+    /// By trial (from 0): what its placement is bound to.
+    pub bounds: Vec<Bound>,
+    /// Labels that hosts must have, one list for each dataset of the sweep.
+    pub requires: Vec<Vec<String>>,
+    /// Order of the event that placed each active attempt.
+    pub placed_order: BTreeMap<(u32, Kind, u32), u64>,
+}
+
+/// What a trial's own values say of where it may go.
+pub struct Bound {
+    pub host: Option<Box<str>>,
+    /// Index into `requires`.
+    pub require: u32,
+}
+
+/// Trials that differ in the compared axis only.
+pub struct Group {
+    pub trials: Vec<u32>,
+}
+
+/// The workload of one job.
+pub fn workload(
+    life: &Sweep,
+    attached: &BTreeMap<String, Value>,
+    trial: u32,
+    kind: Kind,
+) -> Result<Workload, RecipeError> {
+    let plan = &life.plan;
+    let mut settings = plan
+        .trial(trial)
+        .map(|one| plan.settings(one))
+        .unwrap_or_default();
+    let config = plan.spec.model.as_ref().and_then(|one| one.config.as_ref());
+    if let Some(content) = config.and_then(|path| attached.get(path)) {
+        settings.insert("model_config".into(), content.clone());
+    }
+    Workload::new(kind.mode(), &settings, plan.spec.place.memory)
+}
+
+impl OpenSweep {
+    pub fn new(
+        record: SweepRecord,
+        life: Sweep,
+        attached: &BTreeMap<String, Value>,
+        sizes: &mut Sizes,
+    ) -> Result<Self, RecipeError> {
+        let mut needs = Vec::with_capacity(life.plan.jobs());
+        for (trial, kind, _) in life.all_jobs() {
+            needs.push(sizes.need(workload(&life, attached, trial, kind)?));
+        }
+        let (groups, group_of) = groups(&life);
+        let (requires, bounds) = bounds(&life);
+        let mut open = Self {
+            number: record.number,
+            life,
+            record,
+            order: 1,
+            ready: BTreeSet::new(),
+            needs,
+            groups,
+            group_of,
+            bounds,
+            requires,
+            placed_order: BTreeMap::new(),
+        };
+        for trial in 1..=open.trials() {
+            open.touch(trial);
+        }
+        Ok(open)
+    }
+
+    pub fn trials(&self) -> u32 {
+        u32::try_from(self.life.plan.trials.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Applies an event and keeps the index of ready jobs.
+    pub fn apply(&mut self, event: &Event) -> Result<Applied, Refused> {
+        let applied = self.life.apply(event)?;
+        match event {
+            Event::Placed { trial, .. } | Event::Ruled { trial, .. } => self.touch(*trial),
+            Event::Started { .. } => {}
+            Event::Ended { attempt, .. } => self.touch(attempt.job.trial),
+            Event::Marked(_) => (1..=self.trials()).for_each(|trial| self.touch(trial)),
+        }
+        self.order += u64::from(applied == Applied::Changed);
+        Ok(applied)
+    }
+
+    fn touch(&mut self, trial: u32) {
+        let kinds: Vec<Kind> = self.life.plan.kinds().collect();
+        for kind in kinds {
+            if self.life.state(trial, kind) == Some(JobState::Ready) {
+                self.ready.insert((trial, kind));
+            } else {
+                self.ready.remove(&(trial, kind));
+            }
+        }
+    }
+
+    fn slot(&self, trial: u32, kind: Kind) -> Option<usize> {
+        let stages = &self.life.plan.spec.stages;
+        let stage = stages.iter().position(|stage| stage.kind == kind)?;
+        (trial as usize)
+            .checked_sub(1)
+            .map(|trial| trial * stages.len() + stage)
+    }
+
+    pub fn need(&self, trial: u32, kind: Kind) -> Option<NeedId> {
+        self.slot(trial, kind)
+            .and_then(|slot| self.needs.get(slot).copied())
+    }
+
+    pub fn set_need(&mut self, trial: u32, kind: Kind, need: NeedId) {
+        if let Some(slot) = self.slot(trial, kind) {
+            self.needs[slot] = need;
+        }
+    }
+
+    pub fn key(&self, trial: u32, kind: Kind) -> JobKey {
+        JobKey {
+            sweep: self.number,
+            trial,
+            kind,
+        }
+    }
+
+    pub fn job_id(&self, trial: u32, kind: Kind) -> JobId {
+        self.life.id.trial(trial).job(kind)
+    }
+
+    /// The kind of job whose memory decides where a trial can go: its training, else its first.
+    pub fn main_kind(&self) -> Option<Kind> {
+        main_kind(&self.life)
+    }
+
+    /// The class that a comparison has begun to train on.
+    pub fn pinned(&self, group: &Group) -> Option<&str> {
+        let attempts = group.trials.iter().flat_map(|trial| {
+            let job = self.life.job(*trial, Kind::Train);
+            job.into_iter().flat_map(|job| job.counted())
+        });
+        attempts
+            .filter(|one| !one.outcome().is_some_and(jobs::AttemptOutcome::is_too_large))
+            .min_by_key(|one| one.placed_at)
+            .map(|one| &*one.placement.host_class)
+    }
+}
+
+pub fn main_kind(life: &Sweep) -> Option<Kind> {
+    let kinds: Vec<Kind> = life.plan.kinds().collect();
+    let train = kinds.contains(&Kind::Train).then_some(Kind::Train);
+    train.or(kinds.first().copied())
+}
+
+/// The word `dataset` among the labels stands for the label of the trial's own dataset.
+fn bounds(life: &Sweep) -> (Vec<Vec<String>>, Vec<Bound>) {
+    let place = &life.plan.spec.place;
+    let mut requires: Vec<Vec<String>> = Vec::new();
+    let mut bounds = Vec::with_capacity(life.plan.trials.len());
+    for trial in &life.plan.trials {
+        let value = |key: &str| {
+            let value = trial.params.get(key).or_else(|| life.plan.spec.recipe.get(key));
+            value.and_then(Value::as_str).map(str::to_owned)
+        };
+        let dataset = value("dataset").map(|name| format!("dataset:{name}"));
+        let label = |one: &String| match (one.as_str(), &dataset) {
+            ("dataset", Some(own)) => own.clone(),
+            _ => one.clone(),
+        };
+        let list: Vec<String> = place.require.iter().map(label).collect();
+        let known = requires.iter().position(|one| *one == list);
+        let at = known.unwrap_or_else(|| {
+            requires.push(list);
+            requires.len() - 1
+        });
+        bounds.push(Bound {
+            host: value("host").or_else(|| place.host.clone()).map(Into::into),
+            require: u32::try_from(at).unwrap_or(0),
+        });
+    }
+    (requires, bounds)
+}
+
+fn groups(life: &Sweep) -> (Vec<Group>, Vec<u32>) {
+    let plan = &life.plan;
+    let Some(axis) = plan.spec.place.compare.as_ref() else {
+        return (Vec::new(), Vec::new());
+    };
+    let mut groups: Vec<Group> = Vec::new();
+    let mut known: BTreeMap<String, u32> = BTreeMap::new();
+    let mut group_of = Vec::with_capacity(plan.trials.len());
+    for trial in &plan.trials {
+        let rest: Params = trial
+            .params
+            .iter()
+            .filter(|(name, _)| *name != axis)
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        let key = serde_json::to_string(&rest).unwrap_or_default();
+        let next = u32::try_from(groups.len()).unwrap_or(u32::MAX);
+        let at = *known.entry(key).or_insert(next);
+        if at == next {
+            groups.push(Group { trials: Vec::new() });
+        }
+        groups[at as usize].trials.push(trial.index);
+        group_of.push(at);
+    }
+    (groups, group_of)
+}

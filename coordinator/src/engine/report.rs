@@ -1,0 +1,201 @@
+//! What agents report of their attempts. A report counts only from the session of the host that owns the attempt;
+//! it is acknowledged once its effect is durable.
+
+use std::time::Instant;
+
+use jobs::life::{Applied, Event};
+use jobs::{AttemptId, AttemptOutcome, Ending, Kind};
+use proto::convert;
+use proto::v1::coordinator_message::Message;
+use proto::v1::{self, EventAck};
+
+use super::{OpenSweep, State, Work};
+use crate::store::AttemptRecord;
+
+impl State {
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn on_event(
+        &mut self,
+        host: &str,
+        session: u64,
+        event: &v1::Event,
+        metrics: serde_json::Map<String, serde_json::Value>,
+        at: u64,
+        now: Instant,
+        work: &mut Work,
+    ) {
+        if !self.hears(host, session, now) {
+            return;
+        }
+        match event.attempt.parse::<AttemptId>() {
+            Ok(id) => self.on_attempt_event(host, &id, event, metrics, at, work),
+            Err(error) => tracing::warn!(host, %error, "an event that names no attempt is ignored"),
+        }
+        let (to, seq) = (host.to_owned(), event.seq);
+        work.then(move |state| {
+            if let Some(host) = state.hosts.get(&to) {
+                host.send(Message::EventAck(EventAck { seq }));
+            }
+        });
+    }
+
+    /// Whether this session is the one that speaks for the host; if so, it has just been heard.
+    pub(super) fn hears(&mut self, host: &str, session: u64, now: Instant) -> bool {
+        let Some(host) = self.hosts.get_mut(host) else {
+            return false;
+        };
+        let current = host.session.as_ref().is_some_and(|one| one.number == session);
+        if current {
+            host.seen = now;
+        }
+        current
+    }
+
+    fn on_attempt_event(
+        &mut self,
+        host: &str,
+        id: &AttemptId,
+        event: &v1::Event,
+        metrics: serde_json::Map<String, serde_json::Value>,
+        at: u64,
+        work: &mut Work,
+    ) {
+        if !self.owns(host, id) {
+            tracing::warn!(host, attempt = %id, "an event for an attempt that is not this host's is ignored");
+            return;
+        }
+        match &event.event {
+            Some(v1::event::Event::Started(_)) => self.on_started(id, at, work),
+            Some(v1::event::Event::Ended(ended)) => {
+                let mut ending = convert::ended(ended).unwrap_or_else(|error| {
+                    Ending::bare(AttemptOutcome::Failed, format!("its ending cannot be read: {error}"))
+                });
+                ending.metrics = metrics;
+                self.end(id, ending, at, work);
+            }
+            None => tracing::warn!(host, attempt = %id, "an event of a kind that this version does not know"),
+        }
+    }
+
+    fn owns(&self, host: &str, id: &AttemptId) -> bool {
+        let Some(number) = self.by_id.get(&id.job.sweep) else {
+            return false;
+        };
+        let Some(open) = self.open.get(number) else {
+            // Of a settled sweep: only evidence can come of it, and `late_evidence` looks at the record itself.
+            return true;
+        };
+        let job = open.life.job(id.job.trial, id.job.kind);
+        let mut attempts = job.into_iter().flat_map(|job| &job.attempts);
+        attempts.any(|one| one.number == id.number && &*one.placement.host == host)
+    }
+
+    fn on_started(&mut self, id: &AttemptId, at: u64, work: &mut Work) {
+        let Some(open) = self.open_of(id) else {
+            return;
+        };
+        let event = Event::Started {
+            attempt: id.clone(),
+            at,
+        };
+        if open.apply(&event) != Ok(Applied::Changed) {
+            return;
+        }
+        let number = open.number;
+        if let Some(record) = open.record_of(id, 0) {
+            let text = format!("{id} started on {} {}", record.host, record.device_name);
+            work.tell(number, at, &id.job, "started", text);
+            work.write(record);
+        }
+    }
+
+    fn open_of(&mut self, id: &AttemptId) -> Option<&mut OpenSweep> {
+        let number = self.by_id.get(&id.job.sweep)?;
+        self.open.get_mut(number)
+    }
+
+    /// Ends an attempt, whoever says so: its agent, or the coordinator that has given it up.
+    pub(super) fn end(&mut self, id: &AttemptId, ending: Ending, at: u64, work: &mut Work) {
+        let Some(open) = self.open_of(id) else {
+            self.late_evidence(id, ending.outcome, work);
+            return;
+        };
+        let (number, order) = (open.number, open.order);
+        let event = Event::Ended {
+            attempt: id.clone(),
+            at,
+            ending: Box::new(ending),
+        };
+        let applied = match open.apply(&event) {
+            Ok(Applied::Already) => return,
+            Ok(applied) => applied,
+            Err(error) => {
+                tracing::warn!(attempt = %id, %error, "an ending is ignored");
+                return;
+            }
+        };
+        let kept = open.placed_order.get(&(id.job.trial, id.job.kind, id.number)).copied();
+        let ended_order = if applied == Applied::Changed { order } else { kept.unwrap_or(0) };
+        let Some(record) = open.record_of(id, ended_order) else {
+            return;
+        };
+        work.tell(number, at, &id.job, "ended", ended_text(id, &record));
+        work.dirty = true;
+        let succeeded = record.outcome == AttemptOutcome::Succeeded.as_str();
+        if let (Some(host), Applied::Changed) = (self.hosts.get_mut(&record.host), applied) {
+            host.active.remove(id);
+            host.total += 1;
+            host.succeeded += u64::from(succeeded);
+        }
+        work.write(record);
+        if applied == Applied::Changed {
+            self.learn_from(id, at, work);
+            self.settle(number, at, work);
+        }
+    }
+
+    /// A word about an attempt of a sweep that has settled meanwhile: kept with the attempt, changes nothing.
+    fn late_evidence(&self, id: &AttemptId, outcome: AttemptOutcome, work: &mut Work) {
+        let number = self.by_id.get(&id.job.sweep).copied();
+        let kept = number.and_then(|number| self.reader.sweep(number).ok().flatten());
+        let found = kept.into_iter().flat_map(|kept| kept.attempts).find(|one| {
+            one.trial == id.job.trial && one.kind == id.job.kind.number() && one.number == id.number
+        });
+        match found {
+            Some(mut record) if record.outcome == AttemptOutcome::HostLost.as_str() && record.late.is_empty() => {
+                record.late = outcome.to_string();
+                work.write(record);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn ended_text(id: &AttemptId, record: &AttemptRecord) -> String {
+    let host = &record.host;
+    if !record.late.is_empty() {
+        return format!("{id} on {host}: {} after it had been given up; not counted", record.late);
+    }
+    let detail = match record.detail.as_str() {
+        "" => String::new(),
+        detail => format!(": {detail}"),
+    };
+    format!("{id} on {host} {}{detail}", record.outcome)
+}
+
+impl OpenSweep {
+    /// The record of an attempt as it is now. `ended_order` is the order of its ending, 0 before that.
+    pub fn record_of(&self, id: &AttemptId, ended_order: u64) -> Option<AttemptRecord> {
+        let (trial, kind): (u32, Kind) = (id.job.trial, id.job.kind);
+        let job = self.life.job(trial, kind)?;
+        let one = job.attempts.iter().find(|one| one.number == id.number)?;
+        let settings = self.life.plan.settings(self.life.plan.trial(trial)?);
+        let recipe = serde_json::to_string(&settings).unwrap_or_default();
+        let mut record =
+            convert::attempt_record(self.number, &self.life.id, trial, kind, one, recipe);
+        let key = (trial, kind, id.number);
+        record.placed_order = self.placed_order.get(&key).copied().unwrap_or(0);
+        record.ended_order = ended_order;
+        Some(record)
+    }
+}

@@ -1,0 +1,85 @@
+//! Taking in a sweep: parsed, expanded and sized before anything is kept, so that a bad file leaves nothing behind.
+
+use std::collections::BTreeMap;
+
+use jobs::SweepId;
+use jobs::life::Sweep;
+use proto::store::v1::SweepRecord;
+use proto::v1;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::{OpenSweep, Refusal, State, Work};
+use crate::store::{Store, StoreError};
+
+impl State {
+    /// The sweep's number, and whether this very submission was known already.
+    pub(super) fn submit(
+        &mut self,
+        request: v1::SubmitRequest,
+        attached: Vec<(String, Vec<u8>)>,
+        store: &mut dyn Store,
+        at: u64,
+        work: &mut Work,
+    ) -> Result<Result<(u64, bool), Refusal>, StoreError> {
+        let file = request.file.unwrap_or_default();
+        let plan = match jobs::plan::load(&file.name, &file.toml) {
+            Ok(plan) => plan,
+            Err(errors) => return Ok(Err(Refusal::Invalid(errors.to_string()))),
+        };
+        let id = SweepId::new(&plan.spec.name, &request.submission);
+        if let Some(number) = self.by_id.get(&id) {
+            return Ok(Ok((*number, true)));
+        }
+        let number = self.newest_sweep + 1;
+        let place = store.place_file(&file.toml)?;
+        let mut attachments = BTreeMap::new();
+        let mut contents = BTreeMap::new();
+        for (path, bytes) in attached {
+            let Ok(value) = serde_json::from_slice::<Value>(&bytes) else {
+                return Ok(Err(Refusal::Invalid(format!("{path} is not JSON"))));
+            };
+            attachments.insert(path.clone(), store.put_blob(&bytes)?);
+            contents.insert(path, value);
+        }
+        let record = SweepRecord {
+            number,
+            id: id.to_string(),
+            submission: request.submission,
+            submitted_ms: at,
+            file_name: file.name,
+            toml: place.toml,
+            blob: place.blob,
+            digest: hex(&Sha256::digest(&file.toml)),
+            attachments,
+            trials: u32::try_from(plan.trials.len()).unwrap_or(u32::MAX),
+            jobs: u32::try_from(plan.jobs()).unwrap_or(u32::MAX),
+            plan_digest: plan.digest(),
+            name: plan.spec.name.clone(),
+            about: plan.spec.about.clone(),
+            ..SweepRecord::default()
+        };
+        let life = Sweep::new(id.clone(), at, plan);
+        let mut head = record.clone();
+        head.toml.clear();
+        let open = match OpenSweep::new(head.clone(), life, &contents, &mut self.sizes) {
+            Ok(open) => open,
+            Err(error) => return Ok(Err(Refusal::Invalid(error.to_string()))),
+        };
+        self.newest_sweep = number;
+        self.by_id.insert(id, number);
+        self.heads.insert(number, head);
+        self.open.insert(number, open);
+        work.write(record);
+        work.dirty = true;
+        Ok(Ok((number, false)))
+    }
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,178 @@
+//! A coordinator from its start to its end: folder locked, store opened, engine started, address bound and announced.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use proto::v1::agents_server::AgentsServer;
+use proto::v1::hosts_server::HostsServer;
+use proto::v1::sweeps_server::SweepsServer;
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio_stream::wrappers::TcpListenerStream;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Server;
+
+use crate::api::Api;
+use crate::clock;
+use crate::engine::{self, Command, EngineHandle, Timing};
+use crate::live::Live;
+use crate::store::{self, AttemptFiles, Lock, SledStore, Store, StoreError};
+
+/// Sweep files have at most 1 MiB, with attachments.
+const MESSAGE_MAX: usize = 16 << 20;
+/// Open streams are given this long to end by themselves.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub data: PathBuf,
+    pub listen: SocketAddr,
+    pub heartbeat: Duration,
+    /// No word from a host for so long: its attempts are given up and requeued.
+    pub grace: Duration,
+    /// After a start, or after a host is new: nothing is ruled infeasible before.
+    pub fleet_settles: Duration,
+}
+
+impl Options {
+    #[must_use]
+    pub fn new(data: &Path) -> Self {
+        let timing = Timing::default();
+        Self {
+            data: data.to_path_buf(),
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            heartbeat: timing.heartbeat,
+            grace: timing.grace,
+            fleet_settles: timing.fleet_settles,
+        }
+    }
+}
+
+#[derive(Debug, Error)]
+pub enum StartError {
+    #[error(
+        "listen on {0}: only this machine's own addresses (127.0.0.1, ::1) are allowed, as there is neither TLS \
+         nor a token yet; reach another machine through an SSH tunnel"
+    )]
+    NotLoopback(SocketAddr),
+    #[error("listen on {address}: {source}")]
+    Listen {
+        address: SocketAddr,
+        source: std::io::Error,
+    },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("serve: {0}")]
+    Serve(#[from] tonic::transport::Error),
+}
+
+/// A coordinator that answers.
+pub struct Running {
+    address: SocketAddr,
+    data: PathBuf,
+    engine: EngineHandle,
+    ended: oneshot::Receiver<Option<StoreError>>,
+    close: CancellationToken,
+    server: tokio::task::JoinHandle<Result<(), tonic::transport::Error>>,
+    _lock: Lock,
+}
+
+/// Starts a coordinator on a data folder, which is made if it is not there.
+pub async fn start(options: Options) -> Result<Running, StartError> {
+    if !options.listen.ip().is_loopback() {
+        return Err(StartError::NotLoopback(options.listen));
+    }
+    let lock = Lock::take(&options.data)?;
+    let store = SledStore::open(&options.data, clock::now_ms())?;
+    let reader = store.reader();
+    let live = Arc::new(Live::default());
+    let timing = Timing {
+        heartbeat: options.heartbeat,
+        grace: options.grace,
+        fleet_settles: options.fleet_settles,
+    };
+    let started = engine::spawn(options.data.clone(), Box::new(store), live.clone(), timing)?;
+    let listener = TcpListener::bind(options.listen).await.map_err(|source| StartError::Listen {
+        address: options.listen,
+        source,
+    })?;
+    let address = listener.local_addr().map_err(|source| StartError::Listen {
+        address: options.listen,
+        source,
+    })?;
+    let api = Api {
+        engine: started.handle.clone(),
+        reader,
+        live,
+        files: Arc::new(Mutex::new(AttemptFiles::new(&options.data))),
+        data: options.data.clone(),
+    };
+    let close = CancellationToken::new();
+    let server = tokio::spawn(serve(api, listener, close.clone()));
+    store::announce(&options.data, &format!("http://{address}"))?;
+    Ok(Running {
+        address,
+        data: options.data,
+        engine: started.handle,
+        ended: started.ended,
+        close,
+        server,
+        _lock: lock,
+    })
+}
+
+async fn serve(
+    api: Api,
+    listener: TcpListener,
+    close: CancellationToken,
+) -> Result<(), tonic::transport::Error> {
+    Server::builder()
+        .http2_keepalive_interval(Some(Duration::from_secs(10)))
+        .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+        .tcp_nodelay(true)
+        .add_service(SweepsServer::new(api.clone()).max_decoding_message_size(MESSAGE_MAX))
+        .add_service(HostsServer::new(api.clone()))
+        .add_service(AgentsServer::new(api).max_decoding_message_size(MESSAGE_MAX))
+        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), close.cancelled_owned())
+        .await
+}
+
+impl Running {
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Tells that no more hosts will register: what is too large for all of them is ruled infeasible at once.
+    pub fn fleet_complete(&self) {
+        self.engine.tell(Command::FleetComplete);
+    }
+
+    /// Resolves when the coordinator could not go on by itself.
+    pub async fn failed(&mut self) -> StartError {
+        match (&mut self.ended).await {
+            Ok(Some(error)) => error.into(),
+            // An engine that was told to stop has not failed: whoever told it is waiting elsewhere.
+            Ok(None) | Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Ends it: what was acknowledged is on the disk already.
+    pub async fn stop(self) -> Result<(), StartError> {
+        self.close.cancel();
+        self.engine.tell(Command::Stop);
+        let mut server = self.server;
+        match tokio::time::timeout(GOODBYE, &mut server).await {
+            Ok(Ok(served)) => served?,
+            Ok(Err(_)) => {}
+            // Streams that are still open (agents, watchers) would keep it for ever.
+            Err(_) => server.abort(),
+        }
+        let failed = self.ended.await.ok().flatten();
+        store::retract(&self.data)?;
+        failed.map_or(Ok(()), |error| Err(error.into()))
+    }
+}
