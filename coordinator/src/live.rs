@@ -102,7 +102,10 @@ mod tests {
         live.take(&id(), 0, &text[..20], Vec::new);
         live.take(&id(), 20, &text[20..], Vec::new);
         let said = live.get(&id()).expect("said");
-        assert_eq!((said.metrics["loss"].as_f64(), said.progress), (Some(0.5), Some(0.25)));
+        assert_eq!(
+            (said.metrics["loss"].as_f64(), said.progress),
+            (Some(0.5), Some(0.25))
+        );
         assert_eq!(said.seen, text.len() as u64);
     }
 
@@ -111,7 +114,10 @@ mod tests {
         let live = Live::default();
         let whole = || b"{\"metric\":{\"loss\":0.1}}\n".to_vec();
         live.take(&id(), 100, b"x", whole);
-        assert_eq!(live.close(&id()).map(|said| said.metrics["loss"].as_f64()), Some(Some(0.1)));
+        assert_eq!(
+            live.close(&id()).map(|said| said.metrics["loss"].as_f64()),
+            Some(Some(0.1))
+        );
         assert!(live.get(&id()).is_none());
     }
 }

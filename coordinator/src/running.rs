@@ -95,10 +95,13 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         fleet_settles: options.fleet_settles,
     };
     let started = engine::spawn(options.data.clone(), Box::new(store), live.clone(), timing)?;
-    let listener = TcpListener::bind(options.listen).await.map_err(|source| StartError::Listen {
-        address: options.listen,
-        source,
-    })?;
+    let listener =
+        TcpListener::bind(options.listen)
+            .await
+            .map_err(|source| StartError::Listen {
+                address: options.listen,
+                source,
+            })?;
     let address = listener.local_addr().map_err(|source| StartError::Listen {
         address: options.listen,
         source,

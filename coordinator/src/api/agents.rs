@@ -52,7 +52,9 @@ impl Agents for Api {
             };
             session.serve(from).await;
         });
-        Ok(Response::new(Box::pin(UnboundedReceiverStream::new(receiver).map(Ok))))
+        Ok(Response::new(Box::pin(
+            UnboundedReceiverStream::new(receiver).map(Ok),
+        )))
     }
 }
 
@@ -63,10 +65,17 @@ impl Api {
         from: &mut Streaming<AgentMessage>,
         to: &UnboundedSender<CoordinatorMessage>,
     ) -> Option<(String, u64)> {
-        let first = from.message().await.ok().flatten().and_then(|one| one.message);
+        let first = from
+            .message()
+            .await
+            .ok()
+            .flatten()
+            .and_then(|one| one.message);
         let answer = match first {
             Some(Message::Hello(hello)) => self.register(hello, to.clone()).await,
-            _ => Err(Refusal::Invalid("the first message of a session must be Hello".into())),
+            _ => Err(Refusal::Invalid(
+                "the first message of a session must be Hello".into(),
+            )),
         };
         match answer {
             Ok(found) => Some(found),
@@ -153,12 +162,17 @@ impl Session {
         let (wire, channel) = match chunk.channel() {
             v1::Channel::Log => (v1::Channel::Log, Channel::Log),
             v1::Channel::Report => (v1::Channel::Report, Channel::Report),
-            v1::Channel::Unspecified => return Err(Status::invalid_argument("a chunk of no channel")),
+            v1::Channel::Unspecified => {
+                return Err(Status::invalid_argument("a chunk of no channel"));
+            }
         };
         let api = self.api.clone();
         let write = move || -> Result<u64, crate::store::StoreError> {
             let size = {
-                let mut files = api.files.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let mut files = api
+                    .files
+                    .lock()
+                    .unwrap_or_else(std::sync::PoisonError::into_inner);
                 files.append(&id, channel, chunk.offset, &chunk.data)?
             };
             if channel == Channel::Report {
@@ -190,7 +204,10 @@ impl Session {
                 .map_err(|error: jobs::BadId| Status::invalid_argument(error.to_string()))?;
             let api = self.api.clone();
             let sync = move || {
-                let mut files = api.files.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let mut files = api
+                    .files
+                    .lock()
+                    .unwrap_or_else(std::sync::PoisonError::into_inner);
                 files.sync(&id)?;
                 files.close(&id)?;
                 Ok(api.live.close(&id).unwrap_or_default().metrics)

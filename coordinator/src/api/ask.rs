@@ -27,7 +27,10 @@ pub(super) fn with_life<T>(
     if let Some(open) = state.open.get(&number) {
         return Ok(render(&open.record, &open.life, Some(open)));
     }
-    let kept = state.reader.sweep(number).map_err(|error| Refusal::from(&error))?;
+    let kept = state
+        .reader
+        .sweep(number)
+        .map_err(|error| Refusal::from(&error))?;
     let kept = kept.ok_or_else(|| Refusal::NotFound(format!("sweep {number} is not kept")))?;
     let life = life_of(state.reader.as_ref(), &kept).map_err(|error| Refusal::from(&error))?;
     Ok(render(&kept.sweep, &life, None))
@@ -46,8 +49,13 @@ impl Api {
 
 #[tonic::async_trait]
 impl Sweeps for Api {
-    async fn submit(&self, request: Request<SubmitRequest>) -> Result<Response<SubmitReply>, Status> {
-        Api::submit(self, request.into_inner()).await.map(Response::new)
+    async fn submit(
+        &self,
+        request: Request<SubmitRequest>,
+    ) -> Result<Response<SubmitReply>, Status> {
+        Api::submit(self, request.into_inner())
+            .await
+            .map(Response::new)
     }
 
     async fn plan(&self, request: Request<PlanRequest>) -> Result<Response<PlanDocument>, Status> {
@@ -63,7 +71,8 @@ impl Sweeps for Api {
                 limit => limit as usize,
             };
             let heads = state.heads.values().rev();
-            let heads = heads.filter(|head| wanted.digest.as_ref().is_none_or(|d| *d == head.digest));
+            let heads =
+                heads.filter(|head| wanted.digest.as_ref().is_none_or(|d| *d == head.digest));
             let heads = heads.filter(|head| !wanted.open_only || head.settled_ms == 0);
             let sweeps = heads.take(limit).map(|head| documents::head(state, head));
             Ok(ListReply {
@@ -84,11 +93,16 @@ impl Sweeps for Api {
         Ok(Response::new(self.engine.read(look).await?))
     }
 
-    async fn results(&self, request: Request<ResultsRequest>) -> Result<Response<ResultsDocument>, Status> {
+    async fn results(
+        &self,
+        request: Request<ResultsRequest>,
+    ) -> Result<Response<ResultsDocument>, Status> {
         let name = request.into_inner().sweep;
         let look = move |state: &mut State| {
             let number = state.find(&name)?;
-            with_life(state, number, |record, life, _| documents::results(state, record, life))
+            with_life(state, number, |record, life, _| {
+                documents::results(state, record, life)
+            })
         };
         Ok(Response::new(self.engine.read(look).await?))
     }
@@ -109,27 +123,49 @@ impl Sweeps for Api {
         Ok(Response::new(self.engine.read(look).await?))
     }
 
-    async fn cancel(&self, request: Request<CancelRequest>) -> Result<Response<CancelReply>, Status> {
-        let jobs = self.mark(request.into_inner().target, MarkKind::Cancel).await?;
+    async fn cancel(
+        &self,
+        request: Request<CancelRequest>,
+    ) -> Result<Response<CancelReply>, Status> {
+        let jobs = self
+            .mark(request.into_inner().target, MarkKind::Cancel)
+            .await?;
         Ok(Response::new(CancelReply { jobs }))
     }
 
     async fn retry(&self, request: Request<RetryRequest>) -> Result<Response<RetryReply>, Status> {
-        let jobs = self.mark(request.into_inner().target, MarkKind::Retry).await?;
+        let jobs = self
+            .mark(request.into_inner().target, MarkKind::Retry)
+            .await?;
         Ok(Response::new(RetryReply { jobs }))
     }
 
-    async fn history(&self, request: Request<HistoryRequest>) -> Result<Response<HistoryReply>, Status> {
-        Api::history(self, request.into_inner()).await.map(Response::new)
+    async fn history(
+        &self,
+        request: Request<HistoryRequest>,
+    ) -> Result<Response<HistoryReply>, Status> {
+        Api::history(self, request.into_inner())
+            .await
+            .map(Response::new)
     }
 
     type WatchStream = watch::WatchStream;
-    async fn watch(&self, request: Request<WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        Api::watch(self, request.into_inner().sweep).await.map(Response::new)
+    async fn watch(
+        &self,
+        request: Request<WatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        Api::watch(self, request.into_inner().sweep)
+            .await
+            .map(Response::new)
     }
 
     type LogsStream = logs::LogsStream;
-    async fn logs(&self, request: Request<LogsRequest>) -> Result<Response<Self::LogsStream>, Status> {
-        Api::logs(self, request.into_inner()).await.map(Response::new)
+    async fn logs(
+        &self,
+        request: Request<LogsRequest>,
+    ) -> Result<Response<Self::LogsStream>, Status> {
+        Api::logs(self, request.into_inner())
+            .await
+            .map(Response::new)
     }
 }

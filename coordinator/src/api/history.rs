@@ -18,18 +18,25 @@ impl Api {
             ..HistoryQuery::default()
         };
         if let Some(kind) = some(&wanted.kind) {
-            let kind: Kind = kind.parse().map_err(|error: jobs::UnknownKind| invalid(&error))?;
+            let kind: Kind = kind
+                .parse()
+                .map_err(|error: jobs::UnknownKind| invalid(&error))?;
             query.kind = Some(kind.number());
         }
         if let Some(outcome) = some(&wanted.outcome) {
-            let outcome: jobs::AttemptOutcome =
-                outcome.parse().map_err(|error: jobs::UnknownOutcome| invalid(&error))?;
+            let outcome: jobs::AttemptOutcome = outcome
+                .parse()
+                .map_err(|error: jobs::UnknownOutcome| invalid(&error))?;
             query.outcome = Some(outcome.to_string());
         }
         query.since_ms = time("since", &wanted.since)?;
         query.until_ms = time("until", &wanted.until)?;
         if let Some(name) = some(&wanted.sweep) {
-            query.sweep = Some(self.engine.read(move |state: &mut State| state.find(&name)).await?);
+            query.sweep = Some(
+                self.engine
+                    .read(move |state: &mut State| state.find(&name))
+                    .await?,
+            );
         }
         let reader = self.reader.clone();
         let page = tokio::task::spawn_blocking(move || reader.history(&query)).await;
@@ -63,7 +70,8 @@ fn time(what: &str, text: &str) -> Result<Option<u64>, Status> {
     }
     let parsed = proto::time::parse(text);
     parsed.map(Some).map_err(|_| {
-        let why = format!("{what} `{text}` is not a time: write 2026-12-02 or 2026-12-02T03:00:00Z");
+        let why =
+            format!("{what} `{text}` is not a time: write 2026-12-02 or 2026-12-02T03:00:00Z");
         Refusal::Invalid(why).into()
     })
 }

@@ -17,7 +17,9 @@ impl Api {
     async fn shown(&self, name: String) -> Result<Response<HostDocument>, Status> {
         let look = move |state: &mut State| {
             let host = state.hosts.get(&name).ok_or_else(|| {
-                Refusal::NotFound(format!("no host `{name}` has registered; `sweep hosts` shows all"))
+                Refusal::NotFound(format!(
+                    "no host `{name}` has registered; `sweep hosts` shows all"
+                ))
             })?;
             Ok(documents::host(state, host, Instant::now()))
         };
@@ -32,10 +34,16 @@ impl Api {
 
 #[tonic::async_trait]
 impl Hosts for Api {
-    async fn list_hosts(&self, _: Request<ListHostsRequest>) -> Result<Response<ListHostsReply>, Status> {
+    async fn list_hosts(
+        &self,
+        _: Request<ListHostsRequest>,
+    ) -> Result<Response<ListHostsReply>, Status> {
         let look = |state: &mut State| {
             let now = Instant::now();
-            let hosts = state.hosts.values().map(|host| documents::host(state, host, now));
+            let hosts = state
+                .hosts
+                .values()
+                .map(|host| documents::host(state, host, now));
             Ok(ListHostsReply {
                 hosts: hosts.collect(),
             })
@@ -43,24 +51,37 @@ impl Hosts for Api {
         Ok(Response::new(self.engine.read(look).await?))
     }
 
-    async fn show_host(&self, request: Request<ShowHostRequest>) -> Result<Response<HostDocument>, Status> {
+    async fn show_host(
+        &self,
+        request: Request<ShowHostRequest>,
+    ) -> Result<Response<HostDocument>, Status> {
         self.shown(request.into_inner().host).await
     }
 
-    async fn drain_host(&self, request: Request<DrainHostRequest>) -> Result<Response<HostDocument>, Status> {
+    async fn drain_host(
+        &self,
+        request: Request<DrainHostRequest>,
+    ) -> Result<Response<HostDocument>, Status> {
         let name = request.into_inner().host;
         self.wish(name.clone(), HostWish::Drain).await?;
         self.shown(name).await
     }
 
-    async fn resume_host(&self, request: Request<ResumeHostRequest>) -> Result<Response<HostDocument>, Status> {
+    async fn resume_host(
+        &self,
+        request: Request<ResumeHostRequest>,
+    ) -> Result<Response<HostDocument>, Status> {
         let name = request.into_inner().host;
         self.wish(name.clone(), HostWish::Resume).await?;
         self.shown(name).await
     }
 
-    async fn forget_host(&self, request: Request<ForgetHostRequest>) -> Result<Response<ForgetHostReply>, Status> {
-        self.wish(request.into_inner().host, HostWish::Forget).await?;
+    async fn forget_host(
+        &self,
+        request: Request<ForgetHostRequest>,
+    ) -> Result<Response<ForgetHostReply>, Status> {
+        self.wish(request.into_inner().host, HostWish::Forget)
+            .await?;
         Ok(Response::new(ForgetHostReply {}))
     }
 }

@@ -72,7 +72,10 @@ impl Api {
                     None => attempts.last(),
                 };
                 let id = life.id.trial(job.trial).job(job.kind);
-                let settled = matches!(life.state(job.trial, job.kind), Some(jobs::life::JobState::Settled(_)));
+                let settled = matches!(
+                    life.state(job.trial, job.kind),
+                    Some(jobs::life::JobState::Settled(_))
+                );
                 Some(Newest {
                     attempt: one.map(|one| id.attempt(one.number)),
                     attempt_ended: one.is_some_and(|one| !one.is_active()),
@@ -104,10 +107,10 @@ impl Api {
                 current.clone_from(&newest.attempt);
                 offset = 0;
             }
-            if let Some(attempt) = &current {
-                if !self.pour(attempt, &mut offset, to).await? {
-                    return Ok(());
-                }
+            if let Some(attempt) = &current
+                && !self.pour(attempt, &mut offset, to).await?
+            {
+                return Ok(());
             }
             let done = newest.attempt_ended && (only.is_some() || newest.job_settled);
             if !follow || done || (newest.job_settled && newest.attempt.is_none()) {
@@ -134,7 +137,11 @@ impl Api {
                 return Ok(true);
             }
             let reply = LogsReply {
-                attempt: if from == 0 { attempt.to_string() } else { String::new() },
+                attempt: if from == 0 {
+                    attempt.to_string()
+                } else {
+                    String::new()
+                },
                 data: bytes,
             };
             *offset += reply.data.len() as u64;

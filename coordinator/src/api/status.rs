@@ -31,7 +31,10 @@ pub fn of_store(error: &StoreError) -> Status {
 
 fn shortened(mut text: String) -> String {
     if text.len() > TEXT_MAX {
-        let end = (0..=TEXT_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let end = (0..=TEXT_MAX)
+            .rev()
+            .find(|at| text.is_char_boundary(*at))
+            .unwrap_or(0);
         text.truncate(end);
         text.push_str(" ... (shortened)");
     }

@@ -21,7 +21,9 @@ impl Api {
             return Err(Refusal::Invalid(why).into());
         }
         let (_, attached) = read(&file)?;
-        let files = attached.keys().map(|path| (path.clone(), file.attachments[path].clone()));
+        let files = attached
+            .keys()
+            .map(|path| (path.clone(), file.attachments[path].clone()));
         let files = files.collect();
         let ask = |reply| Command::Submit {
             request,
@@ -53,7 +55,9 @@ fn read(file: &SweepFile) -> Result<(jobs::Plan, BTreeMap<String, Value>), Refus
     let mut attached = BTreeMap::new();
     for path in plan.spec.attachments() {
         let bytes = file.attachments.get(&path).ok_or_else(|| {
-            Refusal::Invalid(format!("the sweep file names {path}, which did not come with it"))
+            Refusal::Invalid(format!(
+                "the sweep file names {path}, which did not come with it"
+            ))
         })?;
         if bytes.len() > ATTACHMENT_MAX {
             return Err(Refusal::Invalid(format!("{path} is larger than 1 MiB")));

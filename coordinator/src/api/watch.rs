@@ -110,7 +110,9 @@ fn active(state: &State, open: &OpenSweep) -> Vec<ActiveAttempt> {
             all.push(ActiveAttempt {
                 id: id.to_string(),
                 host: host.record.name.clone(),
-                device: attempt.map(|one| one.placement.device_name.to_string()).unwrap_or_default(),
+                device: attempt
+                    .map(|one| one.placement.device_name.to_string())
+                    .unwrap_or_default(),
                 progress: said.progress,
                 loss: said.metrics.get("loss").and_then(serde_json::Value::as_f64),
                 simulated: host.record.simulated,

@@ -13,7 +13,8 @@ use crate::live::Live;
 /// `live` has what a running attempt said last.
 pub fn from_life(id: &AttemptId, one: &Attempt, live: &Live) -> AttemptDocument {
     let recipe = String::new();
-    let record = proto::convert::attempt_record(0, &id.job.sweep, id.job.trial, id.job.kind, one, recipe);
+    let record =
+        proto::convert::attempt_record(0, &id.job.sweep, id.job.trial, id.job.kind, one, recipe);
     let mut document = from_record(&record, id);
     if let Some(said) = live.get(id).filter(|_| one.is_active()) {
         document.progress = said.progress;

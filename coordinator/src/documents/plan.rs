@@ -11,13 +11,21 @@ use vram::VerdictKind;
 use super::{sweep, verdicts};
 use crate::engine::{Refusal, State, main_kind, workload};
 
-pub fn plan(state: &State, plan: Plan, attached: &BTreeMap<String, Value>) -> Result<PlanDocument, Refusal> {
+pub fn plan(
+    state: &State,
+    plan: Plan,
+    attached: &BTreeMap<String, Value>,
+) -> Result<PlanDocument, Refusal> {
     let name = plan.spec.name.clone();
     let jobs_total = u32::try_from(plan.jobs()).unwrap_or(u32::MAX);
     let life = Sweep::new(SweepId::new(&name, "plan"), 0, plan);
     let spec = &life.plan.spec;
-    let device = spec.place.device.or(spec.model.as_ref().map(|_| jobs::spec::DeviceKind::Gpu));
-    let kind = main_kind(&life).ok_or_else(|| Refusal::Invalid("a sweep without a stage".into()))?;
+    let device = spec
+        .place
+        .device
+        .or(spec.model.as_ref().map(|_| jobs::spec::DeviceKind::Gpu));
+    let kind =
+        main_kind(&life).ok_or_else(|| Refusal::Invalid("a sweep without a stage".into()))?;
     let mut trials = Vec::with_capacity(life.plan.trials.len());
     for trial in &life.plan.trials {
         let workload = workload(&life, attached, trial.index, kind)
@@ -31,7 +39,10 @@ pub fn plan(state: &State, plan: Plan, attached: &BTreeMap<String, Value>) -> Re
         };
         let rows = verdicts::of_workload(state, &workload, scope);
         let too_large = [VerdictKind::TooLarge.as_str(), VerdictKind::Spills.as_str()];
-        let nowhere = !rows.is_empty() && rows.iter().all(|row| too_large.contains(&row.verdict.as_str()));
+        let nowhere = !rows.is_empty()
+            && rows
+                .iter()
+                .all(|row| too_large.contains(&row.verdict.as_str()));
         trials.push(PlannedTrial {
             index: trial.index,
             params: sweep::json(&trial.params),

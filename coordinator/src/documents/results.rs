@@ -6,8 +6,8 @@ use proto::store::v1::SweepRecord;
 use proto::v1::{ResultRow, ResultsDocument};
 use serde_json::Value;
 
-use super::sweep::{head, json, summary};
 use super::mib;
+use super::sweep::{head, json, summary};
 use crate::engine::State;
 
 pub fn results(state: &State, record: &SweepRecord, life: &Sweep) -> ResultsDocument {
@@ -24,7 +24,12 @@ fn row(life: &Sweep, trial: &Trial) -> ResultRow {
     let main = crate::engine::main_kind(life);
     let shown = main.and_then(|kind| telling(life, trial.index, kind));
     // Where the main job never ran, whatever did run says where the trial was.
-    let shown = shown.or_else(|| kinds.iter().rev().find_map(|kind| telling(life, trial.index, *kind)));
+    let shown = shown.or_else(|| {
+        kinds
+            .iter()
+            .rev()
+            .find_map(|kind| telling(life, trial.index, *kind))
+    });
     let results = kinds.iter().rev().filter_map(|kind| {
         let job = life.job(trial.index, *kind)?;
         job.succeeded()?.ending()?.result.clone()
@@ -35,7 +40,9 @@ fn row(life: &Sweep, trial: &Trial) -> ResultRow {
         let metrics = &shown?.ending()?.metrics;
         metrics.get("loss").and_then(Value::as_f64)
     };
-    let peaks = shown.and_then(|one| one.ending()).map(|ending| ending.peaks);
+    let peaks = shown
+        .and_then(|one| one.ending())
+        .map(|ending| ending.peaks);
     ResultRow {
         trial: life.id.trial(trial.index).to_string(),
         params: json(&trial.params),
@@ -45,7 +52,9 @@ fn row(life: &Sweep, trial: &Trial) -> ResultRow {
         simulated: shown.is_some_and(|one| one.placement.simulated),
         predicted_mib: shown.and_then(|one| one.placement.predicted).map(mib),
         measured_mib: peaks.and_then(|one| one.allocated).map(mib),
-        seconds: shown.and_then(|one| one.ending()).map(|ending| ending.ran_ms as f64 / 1000.0),
+        seconds: shown
+            .and_then(|one| one.ending())
+            .map(|ending| ending.ran_ms as f64 / 1000.0),
         outcome: life.trial_outcome(trial.index).map(|one| one.to_string()),
         held_out: number("held_out"),
         result: results.first().map(ToString::to_string),

@@ -41,7 +41,12 @@ pub fn head(state: &State, record: &SweepRecord) -> SweepHead {
 }
 
 /// `life` is the open sweep's own, or one brought back from the store.
-pub fn sweep(state: &State, record: &SweepRecord, life: &Sweep, open: Option<&OpenSweep>) -> SweepDocument {
+pub fn sweep(
+    state: &State,
+    record: &SweepRecord,
+    life: &Sweep,
+    open: Option<&OpenSweep>,
+) -> SweepDocument {
     let terms = life.plan.trials.len() <= TERMS_UP_TO;
     let trials = life.plan.trials.iter().map(|trial| TrialDocument {
         id: life.id.trial(trial.index).to_string(),
@@ -81,20 +86,37 @@ pub(super) fn verdict_rows(
         return Vec::new();
     };
     let scope = verdicts::Scope {
-        device: spec.place.device.or(spec.model.as_ref().map(|_| jobs::spec::DeviceKind::Gpu)),
-        host: trial.params.get("host").and_then(serde_json::Value::as_str).or(spec.place.host.as_deref()),
+        device: spec
+            .place
+            .device
+            .or(spec.model.as_ref().map(|_| jobs::spec::DeviceKind::Gpu)),
+        host: trial
+            .params
+            .get("host")
+            .and_then(serde_json::Value::as_str)
+            .or(spec.place.host.as_deref()),
         terms,
         kind,
     };
     verdicts::of_workload(state, &workload, scope)
 }
 
-fn would_fit(state: &State, life: &Sweep, open: Option<&OpenSweep>, trial: &Trial) -> Option<String> {
+fn would_fit(
+    state: &State,
+    life: &Sweep,
+    open: Option<&OpenSweep>,
+    trial: &Trial,
+) -> Option<String> {
     if life.trial_outcome(trial.index) != Some(Outcome::Infeasible) {
         return None;
     }
     let kind = crate::engine::main_kind(life)?;
-    let device = life.plan.spec.model.as_ref().map(|_| jobs::spec::DeviceKind::Gpu);
+    let device = life
+        .plan
+        .spec
+        .model
+        .as_ref()
+        .map(|_| jobs::spec::DeviceKind::Gpu);
     if let Some(need) = open.and_then(|open| open.need(trial.index, kind)) {
         return verdicts::would_fit(state, state.sizes.workload(need), device);
     }
@@ -104,10 +126,18 @@ fn would_fit(state: &State, life: &Sweep, open: Option<&OpenSweep>, trial: &Tria
 
 fn job_rows(state: &State, number: u64, life: &Sweep, trial: &Trial) -> Vec<JobDocument> {
     let kinds = life.plan.kinds();
-    kinds.filter_map(|kind| job_row(state, number, life, trial.index, kind)).collect()
+    kinds
+        .filter_map(|kind| job_row(state, number, life, trial.index, kind))
+        .collect()
 }
 
-fn job_row(state: &State, number: u64, life: &Sweep, trial: u32, kind: Kind) -> Option<JobDocument> {
+fn job_row(
+    state: &State,
+    number: u64,
+    life: &Sweep,
+    trial: u32,
+    kind: Kind,
+) -> Option<JobDocument> {
     let job = life.job(trial, kind)?;
     let id = life.id.trial(trial).job(kind);
     let now = life.state(trial, kind)?;
@@ -171,7 +201,9 @@ pub fn summary(record: &SweepRecord, life: &Sweep) -> Summary {
     for (_, _, job) in life.all_jobs() {
         for one in &job.attempts {
             all.attempts += 1;
-            let seconds = one.ending().map_or(0.0, |ending| ending.ran_ms as f64 / 1000.0);
+            let seconds = one
+                .ending()
+                .map_or(0.0, |ending| ending.ran_ms as f64 / 1000.0);
             all.gpu_seconds += seconds * one.placement.devices.len() as f64;
             let too_large = one.outcome().is_some_and(AttemptOutcome::is_too_large);
             let promised = one.placement.verdict == VerdictKind::Fits;
@@ -180,11 +212,14 @@ pub fn summary(record: &SweepRecord, life: &Sweep) -> Summary {
         }
     }
     let trials = life.plan.trials.iter();
-    let infeasible = trials.filter(|trial| life.trial_outcome(trial.index) == Some(Outcome::Infeasible));
+    let infeasible =
+        trials.filter(|trial| life.trial_outcome(trial.index) == Some(Outcome::Infeasible));
     all.infeasible_trials = u32::try_from(infeasible.count()).unwrap_or(u32::MAX);
     let settled = &life.tally().settled;
-    let outcomes: BTreeMap<String, u32> =
-        settled.iter().map(|(outcome, count)| (outcome.to_string(), *count)).collect();
+    let outcomes: BTreeMap<String, u32> = settled
+        .iter()
+        .map(|(outcome, count)| (outcome.to_string(), *count))
+        .collect();
     all.outcomes = serde_json::to_string(&outcomes).unwrap_or_default();
     let span = last_end.saturating_sub(life.submitted_at);
     all.wall_seconds = (last_end > 0).then_some(span as f64 / 1000.0);

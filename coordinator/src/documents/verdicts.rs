@@ -22,7 +22,10 @@ pub struct Scope<'a> {
 /// Of a job in memory: with what its own probe has shown.
 pub fn of_need(state: &State, need: NeedId, scope: Scope<'_>) -> Vec<VerdictDocument> {
     table(state, scope, |class, _| {
-        (state.sizes.estimate(need, class), state.sizes.step_seconds(need, class))
+        (
+            state.sizes.estimate(need, class),
+            state.sizes.step_seconds(need, class),
+        )
     })
 }
 
@@ -45,7 +48,10 @@ fn table(
             continue;
         }
         for (at, device) in host.record.devices.iter().enumerate() {
-            if scope.device.is_some_and(|kind| kind != convert::device_kind(device)) {
+            if scope
+                .device
+                .is_some_and(|kind| kind != convert::device_kind(device))
+            {
                 continue;
             }
             let class = &host.classes[at];
@@ -58,7 +64,13 @@ fn table(
     rows
 }
 
-fn row(host: &Host, at: usize, verdict: &vram::Verdict, step: Option<f64>, scope: Scope<'_>) -> VerdictDocument {
+fn row(
+    host: &Host,
+    at: usize,
+    verdict: &vram::Verdict,
+    step: Option<f64>,
+    scope: Scope<'_>,
+) -> VerdictDocument {
     let estimate = verdict.estimate.as_ref();
     let terms = match (scope.terms, estimate) {
         (true, Some(estimate)) => terms(estimate),
@@ -94,7 +106,11 @@ fn terms(estimate: &Estimate) -> Vec<TermDocument> {
         .map(|one| term(&one.name, one.bytes, one.mark))
         .collect();
     let cache = estimate.reserved.saturating_sub(estimate.allocated);
-    terms.push(term("allocator cache (reserved - allocated)", cache, Mark::Learned));
+    terms.push(term(
+        "allocator cache (reserved - allocated)",
+        cache,
+        Mark::Learned,
+    ));
     terms.push(term("context", estimate.context, Mark::Measured));
     terms
 }
@@ -110,7 +126,13 @@ fn mark_word(mark: Mark) -> &'static str {
 }
 
 /// The table of one job of an open sweep.
-pub fn of_job(state: &State, open: &OpenSweep, trial: u32, kind: Kind, terms: bool) -> Vec<VerdictDocument> {
+pub fn of_job(
+    state: &State,
+    open: &OpenSweep,
+    trial: u32,
+    kind: Kind,
+    terms: bool,
+) -> Vec<VerdictDocument> {
     let spec = &open.life.plan.spec;
     let Some(need) = open.need(trial, kind) else {
         return Vec::new();

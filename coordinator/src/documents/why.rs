@@ -35,10 +35,19 @@ pub fn why(
         would_fit: None,
         hosts: Vec::new(),
     };
-    let stuck = matches!(now, JobState::Settled(Outcome::Infeasible | Outcome::GpuOom | Outcome::Spilled));
-    let device = life.plan.spec.model.as_ref().map(|_| jobs::spec::DeviceKind::Gpu);
+    let stuck = matches!(
+        now,
+        JobState::Settled(Outcome::Infeasible | Outcome::GpuOom | Outcome::Spilled)
+    );
+    let device = life
+        .plan
+        .spec
+        .model
+        .as_ref()
+        .map(|_| jobs::spec::DeviceKind::Gpu);
     if stuck || now == JobState::Ready {
-        let workload = crate::engine::workload(life, &std::collections::BTreeMap::new(), trial, kind).ok();
+        let workload =
+            crate::engine::workload(life, &std::collections::BTreeMap::new(), trial, kind).ok();
         let nothing_fits = document.verdicts.iter().all(|row| row.verdict != "fits");
         document.would_fit = workload
             .filter(|_| nothing_fits)
@@ -55,12 +64,21 @@ fn plain(life: &Sweep, trial: u32, kind: Kind, now: &JobState) -> String {
     let last = job.and_then(|job| job.attempts.last());
     match (now, last) {
         (JobState::Active(id), Some(one)) => {
-            format!("attempt {id} runs on {} {}", one.placement.host, one.placement.device_name)
+            format!(
+                "attempt {id} runs on {} {}",
+                one.placement.host, one.placement.device_name
+            )
         }
         (JobState::Settled(outcome), Some(one)) => {
-            let detail = one.ending().map(|ending| ending.detail.as_str()).unwrap_or_default();
+            let detail = one
+                .ending()
+                .map(|ending| ending.detail.as_str())
+                .unwrap_or_default();
             let host = &one.placement.host;
-            format!("{outcome} on {host}{}{detail}", if detail.is_empty() { "" } else { ": " })
+            format!(
+                "{outcome} on {host}{}{detail}",
+                if detail.is_empty() { "" } else { ": " }
+            )
         }
         (JobState::Settled(outcome), None) => format!("{outcome} before it was placed"),
         _ => "waits".into(),
@@ -77,11 +95,21 @@ fn code(state: &State, number: u64, trial: u32, kind: Kind, now: &JobState) -> S
         JobState::Active(_) => "running".into(),
         JobState::Settled(outcome) => outcome.to_string(),
         JobState::Blocked => "waits_for_stage".into(),
-        JobState::Ready => state.waiting.get(&key).map_or("queued", |one| one.code()).into(),
+        JobState::Ready => state
+            .waiting
+            .get(&key)
+            .map_or("queued", |one| one.code())
+            .into(),
     }
 }
 
-fn host_reasons(state: &State, open: &OpenSweep, trial: u32, kind: Kind, at: (u64, Instant)) -> Vec<HostReason> {
+fn host_reasons(
+    state: &State,
+    open: &OpenSweep,
+    trial: u32,
+    kind: Kind,
+    at: (u64, Instant),
+) -> Vec<HostReason> {
     let key = open.key(trial, kind);
     let avoided = state.avoided();
     let snapshot = state.snapshot(&avoided, at.0, at.1, |one| one == key);

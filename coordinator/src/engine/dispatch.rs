@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use jobs::{AttemptId, Kind};
-use proto::v1::coordinator_message::Message;
 use proto::v1::Start;
+use proto::v1::coordinator_message::Message;
 
 use super::{OpenSweep, State, Work};
 
@@ -13,10 +13,10 @@ impl State {
     pub(super) fn dispatch(&mut self, id: &AttemptId, work: &mut Work) {
         let id = id.clone();
         work.then(move |state| {
-            if let Some((host, start)) = state.order(&id) {
-                if let Some(host) = state.hosts.get(&host) {
-                    host.send(Message::Start(start));
-                }
+            let order = state.order(&id);
+            let host = order.as_ref().and_then(|(host, _)| state.hosts.get(host));
+            if let (Some(host), Some((_, start))) = (host, order) {
+                host.send(Message::Start(start));
             }
         });
     }
@@ -30,7 +30,12 @@ impl State {
         let scale = scale.map(|host| host.record.time_scale);
         let mut start = open.start(id, scale)?;
         start.generation = attempt.placement.generation;
-        start.devices = attempt.placement.devices.iter().map(ToString::to_string).collect();
+        start.devices = attempt
+            .placement
+            .devices
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         start.grant_bytes = attempt.placement.grant.0;
         Some((host, start))
     }
@@ -42,17 +47,19 @@ impl OpenSweep {
         let trial = plan.trial(id.job.trial)?;
         let stage = plan.spec.stage(id.job.kind)?;
         let settings = plan.settings(trial);
-        let config = jobs::plan::config_json(plan, trial, id, &self.inputs(id.job.trial), time_scale);
-        let env = stage.env.iter().map(|(name, value)| {
-            (name.clone(), jobs::plan::resolve_text(value, &settings))
-        });
+        let config =
+            jobs::plan::config_json(plan, trial, id, &self.inputs(id.job.trial), time_scale);
+        let env = stage
+            .env
+            .iter()
+            .map(|(name, value)| (name.clone(), jobs::plan::resolve_text(value, &settings)));
         Some(Start {
             attempt: id.to_string(),
             argv: jobs::plan::resolve(&stage.run, &settings),
             config: config.to_string(),
-            time_limit_ms: stage
-                .time_limit
-                .map_or(0, |limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
+            time_limit_ms: stage.time_limit.map_or(0, |limit| {
+                u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)
+            }),
             seed: plan.seed(trial),
             resume: stage.resume,
             dataset: settings

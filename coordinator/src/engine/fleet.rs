@@ -64,12 +64,18 @@ impl Host {
     }
 
     pub fn reserved(&self, device: &str) -> Bytes {
-        let on_it = self.active.values().filter(|held| held.devices.iter().any(|id| id == device));
+        let on_it = self
+            .active
+            .values()
+            .filter(|held| held.devices.iter().any(|id| id == device));
         on_it.map(|held| held.grant).sum()
     }
 
     pub fn active_on(&self, device: &str) -> u32 {
-        let on_it = self.active.values().filter(|held| held.devices.iter().any(|id| id == device));
+        let on_it = self
+            .active
+            .values()
+            .filter(|held| held.devices.iter().any(|id| id == device));
         u32::try_from(on_it.count()).unwrap_or(u32::MAX)
     }
 

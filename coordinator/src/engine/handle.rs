@@ -50,7 +50,10 @@ pub enum Command {
         metrics: serde_json::Map<String, serde_json::Value>,
     },
     /// The session's stream has ended.
-    Gone { host: String, session: u64 },
+    Gone {
+        host: String,
+        session: u64,
+    },
     Read(Box<dyn FnOnce(&mut State) + Send>),
     FleetComplete,
     Stop,

@@ -4,9 +4,16 @@ use super::{HostWish, Refusal, State, Work};
 use crate::store::Record;
 
 impl State {
-    pub(super) fn wish(&mut self, name: &str, wish: HostWish, work: &mut Work) -> Result<(), Refusal> {
+    pub(super) fn wish(
+        &mut self,
+        name: &str,
+        wish: HostWish,
+        work: &mut Work,
+    ) -> Result<(), Refusal> {
         let host = self.hosts.get_mut(name).ok_or_else(|| {
-            Refusal::NotFound(format!("no host `{name}` has registered; `sweep hosts` shows all"))
+            Refusal::NotFound(format!(
+                "no host `{name}` has registered; `sweep hosts` shows all"
+            ))
         })?;
         match wish {
             HostWish::Drain => host.record.drained = true,

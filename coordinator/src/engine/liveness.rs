@@ -27,7 +27,11 @@ impl State {
             return;
         };
         for state in devices {
-            let device = host.record.devices.iter_mut().find(|one| one.id == state.id);
+            let device = host
+                .record
+                .devices
+                .iter_mut()
+                .find(|one| one.id == state.id);
             if let Some(device) = device.filter(|one| one.held_bytes != state.held_bytes) {
                 device.held_bytes = state.held_bytes;
                 work.dirty = true;
@@ -66,7 +70,11 @@ impl State {
         work.write(host.record.clone());
         let ids: Vec<AttemptId> = host.active.keys().cloned().collect();
         let seconds = self.timing.grace.as_secs();
-        tracing::warn!(host = name, attempts = ids.len(), "no word for {seconds} s: its attempts are given up");
+        tracing::warn!(
+            host = name,
+            attempts = ids.len(),
+            "no word for {seconds} s: its attempts are given up"
+        );
         for id in ids {
             let why = format!("no word from host {name} for {seconds} s");
             self.end(&id, Ending::bare(AttemptOutcome::HostLost, why), at, work);

@@ -27,7 +27,11 @@ impl State {
         let reached = open.life.reach(mark);
         let before: Vec<_> = reached
             .iter()
-            .filter(|(trial, kind)| open.life.job(*trial, *kind).is_some_and(|job| job.ruling.is_some()))
+            .filter(|(trial, kind)| {
+                open.life
+                    .job(*trial, *kind)
+                    .is_some_and(|job| job.ruling.is_some())
+            })
             .copied()
             .collect();
         let order = open.order;
@@ -48,9 +52,15 @@ impl State {
         if reopened {
             work.write(open.record.clone());
         }
-        let ids = reached.iter().map(|(trial, kind)| open.job_id(*trial, *kind).to_string());
+        let ids = reached
+            .iter()
+            .map(|(trial, kind)| open.job_id(*trial, *kind).to_string());
         let ids: Vec<String> = ids.collect();
-        let word = if kind == MarkKind::Cancel { "cancelled" } else { "requeued" };
+        let word = if kind == MarkKind::Cancel {
+            "cancelled"
+        } else {
+            "requeued"
+        };
         for id in &ids {
             work.tell(number, at, id, word, format!("{id} {word} by its user"));
         }
@@ -65,7 +75,10 @@ impl State {
     /// A sweep, a trial or a job, by its id.
     pub(crate) fn target(&self, target: &str) -> Result<(u64, Scope), Refusal> {
         if let Ok(job) = target.parse::<JobId>() {
-            return Ok((self.find(job.sweep.as_str())?, Scope::Job(job.trial, job.kind)));
+            return Ok((
+                self.find(job.sweep.as_str())?,
+                Scope::Job(job.trial, job.kind),
+            ));
         }
         if let Ok(trial) = target.parse::<TrialId>() {
             return Ok((self.find(trial.sweep.as_str())?, Scope::Trial(trial.index)));
@@ -80,7 +93,10 @@ impl State {
         for (trial, kind) in reached {
             let active = open.life.job(*trial, *kind).and_then(|job| job.active());
             let Some(active) = active else { continue };
-            let id = open.job_id(*trial, *kind).attempt(active.number).to_string();
+            let id = open
+                .job_id(*trial, *kind)
+                .attempt(active.number)
+                .to_string();
             let host = active.placement.host.clone();
             work.then(move |state| {
                 if let Some(host) = state.hosts.get(&*host) {
@@ -98,12 +114,16 @@ impl State {
         if self.open.contains_key(&number) {
             return Ok(false);
         }
-        let records = self.reader.sweep(number).map_err(|error| Refusal::from(&error))?;
+        let records = self
+            .reader
+            .sweep(number)
+            .map_err(|error| Refusal::from(&error))?;
         let mut records =
             records.ok_or_else(|| Refusal::NotFound(format!("sweep {number} is not kept")))?;
         records.sweep.settled_ms = 0;
         records.sweep.state.clear();
-        self.reopen(&records).map_err(|error| Refusal::from(&error))?;
+        self.reopen(&records)
+            .map_err(|error| Refusal::from(&error))?;
         Ok(true)
     }
 

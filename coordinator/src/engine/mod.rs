@@ -13,9 +13,9 @@ mod register;
 mod report;
 mod restore;
 mod round;
+mod shown;
 mod sizes;
 mod submit;
-mod shown;
 mod thread;
 
 use std::collections::{BTreeMap, HashMap};
@@ -93,11 +93,14 @@ pub struct State {
     feed: broadcast::Sender<Happening>,
 }
 
+/// Said once the batch is durable.
+type After = Box<dyn FnOnce(&State) + Send>;
+
 /// What one request adds to the batch, and what is to be said once that is durable.
 #[derive(Default)]
 struct Work {
     records: Batch,
-    after: Vec<Box<dyn FnOnce(&State) + Send>>,
+    after: Vec<After>,
     happened: Vec<Happening>,
     /// Something changed that a round of scheduling may answer to.
     dirty: bool,
@@ -135,13 +138,18 @@ impl State {
 
     /// By id, or by name for the newest of that name.
     pub fn find(&self, text: &str) -> Result<u64, Refusal> {
-        let by_id = text.parse().ok().and_then(|id: SweepId| self.by_id.get(&id).copied());
+        let by_id = text
+            .parse()
+            .ok()
+            .and_then(|id: SweepId| self.by_id.get(&id).copied());
         let by_name = || {
             let mut heads = self.heads.values().rev();
             heads.find(|head| head.name == text).map(|head| head.number)
         };
         by_id.or_else(by_name).ok_or_else(|| {
-            Refusal::NotFound(format!("no sweep `{text}` is known; `sweep list` shows all"))
+            Refusal::NotFound(format!(
+                "no sweep `{text}` is known; `sweep list` shows all"
+            ))
         })
     }
 

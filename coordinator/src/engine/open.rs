@@ -155,11 +155,6 @@ impl OpenSweep {
         self.life.id.trial(trial).job(kind)
     }
 
-    /// The kind of job whose memory decides where a trial can go: its training, else its first.
-    pub fn main_kind(&self) -> Option<Kind> {
-        main_kind(&self.life)
-    }
-
     /// The class that a comparison has begun to train on.
     pub fn pinned(&self, group: &Group) -> Option<&str> {
         let attempts = group.trials.iter().flat_map(|trial| {
@@ -167,12 +162,16 @@ impl OpenSweep {
             job.into_iter().flat_map(|job| job.counted())
         });
         attempts
-            .filter(|one| !one.outcome().is_some_and(jobs::AttemptOutcome::is_too_large))
+            .filter(|one| {
+                !one.outcome()
+                    .is_some_and(jobs::AttemptOutcome::is_too_large)
+            })
             .min_by_key(|one| one.placed_at)
             .map(|one| &*one.placement.host_class)
     }
 }
 
+/// The kind of job whose memory decides where a trial can go: its training, else its first.
 pub fn main_kind(life: &Sweep) -> Option<Kind> {
     let kinds: Vec<Kind> = life.plan.kinds().collect();
     let train = kinds.contains(&Kind::Train).then_some(Kind::Train);
@@ -186,7 +185,10 @@ fn bounds(life: &Sweep) -> (Vec<Vec<String>>, Vec<Bound>) {
     let mut bounds = Vec::with_capacity(life.plan.trials.len());
     for trial in &life.plan.trials {
         let value = |key: &str| {
-            let value = trial.params.get(key).or_else(|| life.plan.spec.recipe.get(key));
+            let value = trial
+                .params
+                .get(key)
+                .or_else(|| life.plan.spec.recipe.get(key));
             value.and_then(Value::as_str).map(str::to_owned)
         };
         let dataset = value("dataset").map(|name| format!("dataset:{name}"));

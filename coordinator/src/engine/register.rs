@@ -35,7 +35,10 @@ impl State {
         let number = session.number;
         self.take_host(record, session, at, now, work);
         let (drop, keep) = self.sort_out(&name, held, at, work);
-        let generation = self.hosts.get(&name).map_or(0, |host| host.record.generation);
+        let generation = self
+            .hosts
+            .get(&name)
+            .map_or(0, |host| host.record.generation);
         let welcome = Message::Welcome(Welcome {
             generation,
             heartbeat_ms: u32::try_from(self.timing.heartbeat.as_millis()).unwrap_or(5000),
@@ -94,7 +97,8 @@ impl State {
                 record.drained = old.drained;
                 for device in &mut record.devices {
                     let before = old.devices.iter().find(|one| one.id == device.id);
-                    device.quarantine = before.map(|one| one.quarantine.clone()).unwrap_or_default();
+                    device.quarantine =
+                        before.map(|one| one.quarantine.clone()).unwrap_or_default();
                 }
                 Host::new(record, now)
             }
@@ -102,7 +106,9 @@ impl State {
         for class in &host.classes {
             self.sizes.class(class);
         }
-        let grew = known.as_ref().is_none_or(|before| before.record.devices.len() != host.record.devices.len());
+        let grew = known
+            .as_ref()
+            .is_none_or(|before| before.record.devices.len() != host.record.devices.len());
         if grew {
             self.fleet_grew = now;
         }
@@ -125,8 +131,10 @@ impl State {
         at: u64,
         work: &mut Work,
     ) -> (Vec<String>, Vec<AttemptId>) {
-        let holds: BTreeSet<AttemptId> =
-            held.iter().filter_map(|one| one.attempt.parse().ok()).collect();
+        let holds: BTreeSet<AttemptId> = held
+            .iter()
+            .filter_map(|one| one.attempt.parse().ok())
+            .collect();
         let active: Vec<AttemptId> = match self.hosts.get(name) {
             Some(host) => host.active.keys().cloned().collect(),
             None => Vec::new(),
@@ -164,7 +172,8 @@ impl State {
         let open = number.and_then(|number| self.open.get(number));
         let job = open.and_then(|open| open.life.job(id.job.trial, id.job.kind));
         let mut attempts = job.into_iter().flat_map(|job| &job.attempts);
-        attempts.any(|one| one.number == id.number && one.outcome() == Some(AttemptOutcome::HostLost))
+        attempts
+            .any(|one| one.number == id.number && one.outcome() == Some(AttemptOutcome::HostLost))
     }
 
     fn stop_if_cancelled(&self, name: &str, id: &AttemptId, work: &mut Work) {
@@ -186,7 +195,10 @@ impl State {
         };
         let job = open.life.job(id.job.trial, id.job.kind);
         let attempt = job.and_then(|job| job.active());
-        let generation = self.hosts.get(name).map_or(0, |host| host.record.generation);
+        let generation = self
+            .hosts
+            .get(name)
+            .map_or(0, |host| host.record.generation);
         let undelivered = attempt.is_some_and(|one| {
             one.state == AttemptState::Placed && one.placement.generation == generation
         });
@@ -196,7 +208,10 @@ impl State {
             return;
         }
         let (outcome, why) = if cancelled {
-            (AttemptOutcome::Cancelled, "cancelled before its host had it")
+            (
+                AttemptOutcome::Cancelled,
+                "cancelled before its host had it",
+            )
         } else {
             (
                 AttemptOutcome::Interrupted,

@@ -44,7 +44,10 @@ impl State {
         let Some(host) = self.hosts.get_mut(host) else {
             return false;
         };
-        let current = host.session.as_ref().is_some_and(|one| one.number == session);
+        let current = host
+            .session
+            .as_ref()
+            .is_some_and(|one| one.number == session);
         if current {
             host.seen = now;
         }
@@ -68,12 +71,17 @@ impl State {
             Some(v1::event::Event::Started(_)) => self.on_started(id, at, work),
             Some(v1::event::Event::Ended(ended)) => {
                 let mut ending = convert::ended(ended).unwrap_or_else(|error| {
-                    Ending::bare(AttemptOutcome::Failed, format!("its ending cannot be read: {error}"))
+                    Ending::bare(
+                        AttemptOutcome::Failed,
+                        format!("its ending cannot be read: {error}"),
+                    )
                 });
                 ending.metrics = metrics;
                 self.end(id, ending, at, work);
             }
-            None => tracing::warn!(host, attempt = %id, "an event of a kind that this version does not know"),
+            None => {
+                tracing::warn!(host, attempt = %id, "an event of a kind that this version does not know")
+            }
         }
     }
 
@@ -134,8 +142,15 @@ impl State {
                 return;
             }
         };
-        let kept = open.placed_order.get(&(id.job.trial, id.job.kind, id.number)).copied();
-        let ended_order = if applied == Applied::Changed { order } else { kept.unwrap_or(0) };
+        let kept = open
+            .placed_order
+            .get(&(id.job.trial, id.job.kind, id.number))
+            .copied();
+        let ended_order = if applied == Applied::Changed {
+            order
+        } else {
+            kept.unwrap_or(0)
+        };
         let Some(record) = open.record_of(id, ended_order) else {
             return;
         };
@@ -162,7 +177,10 @@ impl State {
             one.trial == id.job.trial && one.kind == id.job.kind.number() && one.number == id.number
         });
         match found {
-            Some(mut record) if record.outcome == AttemptOutcome::HostLost.as_str() && record.late.is_empty() => {
+            Some(mut record)
+                if record.outcome == AttemptOutcome::HostLost.as_str()
+                    && record.late.is_empty() =>
+            {
                 record.late = outcome.to_string();
                 work.write(record);
             }
@@ -174,7 +192,10 @@ impl State {
 fn ended_text(id: &AttemptId, record: &AttemptRecord) -> String {
     let host = &record.host;
     if !record.late.is_empty() {
-        return format!("{id} on {host}: {} after it had been given up; not counted", record.late);
+        return format!(
+            "{id} on {host}: {} after it had been given up; not counted",
+            record.late
+        );
     }
     let detail = match record.detail.as_str() {
         "" => String::new(),

@@ -138,7 +138,9 @@ fn damaged(what: &str, error: &dyn std::fmt::Display) -> StoreError {
 
 fn last_order(records: &SweepRecords) -> u64 {
     let attempts = records.attempts.iter();
-    let of_attempts = attempts.map(|one| one.placed_order.max(one.ended_order)).max();
+    let of_attempts = attempts
+        .map(|one| one.placed_order.max(one.ended_order))
+        .max();
     let of_rulings = records.rulings.iter().map(|one| one.order).max();
     let of_marks = records.marks.iter().map(|one| one.order).max();
     of_attempts.max(of_rulings).max(of_marks).unwrap_or(0)
@@ -172,7 +174,10 @@ pub fn life_of(reader: &dyn Reader, records: &SweepRecords) -> Result<Sweep, Sto
         );
         return Err(damaged("the plan", &what));
     }
-    let id = head.id.parse().map_err(|error| damaged("a sweep's id", &error))?;
+    let id = head
+        .id
+        .parse()
+        .map_err(|error| damaged("a sweep's id", &error))?;
     let mut life = Sweep::new(id, head.submitted_ms, plan);
     for (_, event) in events(&life, records)? {
         life.apply(&event)
@@ -198,7 +203,10 @@ fn events(life: &Sweep, records: &SweepRecords) -> Result<Vec<(u64, Event)>, Sto
         };
         events.push((record.placed_order * 2, placed));
         if let Some(at) = one.started_at() {
-            let started = Event::Started { attempt: id.clone(), at };
+            let started = Event::Started {
+                attempt: id.clone(),
+                at,
+            };
             events.push((record.placed_order * 2 + 1, started));
         }
         if let (Some(at), Some(ending)) = (one.ended_at(), one.ending()) {

@@ -46,7 +46,10 @@ impl State {
     fn named(&self, snapshot: &Snapshot<'_>, decision: schedule::Decision) -> Named {
         let name = |choice: Choice| {
             let host = &snapshot.hosts[choice.host];
-            let ids = choice.devices.iter().map(|at| host.devices[*at].id.to_owned());
+            let ids = choice
+                .devices
+                .iter()
+                .map(|at| host.devices[*at].id.to_owned());
             let ids = ids.collect();
             (choice, host.name.to_owned(), ids)
         };
@@ -63,7 +66,8 @@ impl State {
             for (trial, kind) in &open.ready {
                 let job = open.life.job(*trial, *kind);
                 let bad = job.into_iter().flat_map(|job| job.counted()).filter(|one| {
-                    one.outcome().is_some_and(jobs::AttemptOutcome::is_too_large)
+                    one.outcome()
+                        .is_some_and(jobs::AttemptOutcome::is_too_large)
                 });
                 for one in bad {
                     let at = avoided.entry(open.key(*trial, *kind)).or_default();
@@ -88,7 +92,8 @@ impl State {
         let mut views = Vec::new();
         for open in self.open.values() {
             let first = groups.len();
-            let grouped = !open.groups.is_empty() && open.life.plan.spec.stage(Kind::Train).is_some();
+            let grouped =
+                !open.groups.is_empty() && open.life.plan.spec.stage(Kind::Train).is_some();
             if grouped && !open.ready.is_empty() {
                 groups.extend(open.groups.iter().map(|group| group_view(open, group)));
             }
@@ -107,7 +112,11 @@ impl State {
             }
         }
         Snapshot {
-            hosts: self.hosts.values().map(|host| self.host_view(host, now)).collect(),
+            hosts: self
+                .hosts
+                .values()
+                .map(|host| self.host_view(host, now))
+                .collect(),
             jobs: views,
             estimates: self.sizes.table(),
             groups,
@@ -116,21 +125,26 @@ impl State {
     }
 
     fn host_view<'a>(&'a self, host: &'a Host, now: Instant) -> HostView<'a> {
-        let devices = host.record.devices.iter().enumerate().map(|(at, device)| DeviceView {
-            id: &device.id,
-            name: &device.name,
-            kind: convert::device_kind(device),
-            class: self.sizes.class_id(&host.classes[at]).unwrap_or(ClassId(0)),
-            class_name: &host.class_names[at],
-            spills: device.spills,
-            load: convert::load(device),
-            reserved: host.reserved(&device.id),
-            active: host.active_on(&device.id),
-            slots: device.slots,
-            quarantine: (!device.quarantine.is_empty()).then_some(device.quarantine.as_str()),
-            speed: device.speed,
-            busy_until_ms: None,
-        });
+        let devices = host
+            .record
+            .devices
+            .iter()
+            .enumerate()
+            .map(|(at, device)| DeviceView {
+                id: &device.id,
+                name: &device.name,
+                kind: convert::device_kind(device),
+                class: self.sizes.class_id(&host.classes[at]).unwrap_or(ClassId(0)),
+                class_name: &host.class_names[at],
+                spills: device.spills,
+                load: convert::load(device),
+                reserved: host.reserved(&device.id),
+                active: host.active_on(&device.id),
+                slots: device.slots,
+                quarantine: (!device.quarantine.is_empty()).then_some(device.quarantine.as_str()),
+                speed: device.speed,
+                busy_until_ms: None,
+            });
         HostView {
             name: &host.record.name,
             generation: host.record.generation,
@@ -144,7 +158,8 @@ impl State {
 
     fn place(&mut self, choice: &Choice, host: &str, devices: &[String], at: u64, work: &mut Work) {
         let key = choice.job;
-        let (Some(open), Some(host)) = (self.open.get_mut(&key.sweep), self.hosts.get_mut(host)) else {
+        let (Some(open), Some(host)) = (self.open.get_mut(&key.sweep), self.hosts.get_mut(host))
+        else {
             return;
         };
         let placement = placement(choice, host, devices);
@@ -159,10 +174,14 @@ impl State {
             tracing::error!(?key, %error, "a placement was decided for a job that cannot be placed");
             return;
         }
-        let number = open.life.job(key.trial, key.kind).map_or(0, |job| job.attempts.len());
+        let number = open
+            .life
+            .job(key.trial, key.kind)
+            .map_or(0, |job| job.attempts.len());
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         let id: AttemptId = open.job_id(key.trial, key.kind).attempt(number);
-        open.placed_order.insert((key.trial, key.kind, number), order);
+        open.placed_order
+            .insert((key.trial, key.kind, number), order);
         host.active.insert(
             id.clone(),
             Held {
@@ -208,7 +227,9 @@ impl State {
         }
         let job = open.life.job(key.trial, key.kind);
         if let Some(kept) = job.and_then(|job| job.ruling.as_ref()) {
-            work.write(convert::ruling_record(key.sweep, order, key.trial, key.kind, kept));
+            work.write(convert::ruling_record(
+                key.sweep, order, key.trial, key.kind, kept,
+            ));
         }
         let id = open.job_id(key.trial, key.kind);
         let text = format!("{id} {}: {}", ruling.outcome, ruling.reason);
@@ -231,15 +252,21 @@ fn placement(choice: &Choice, host: &Host, devices: &[String]) -> Placement {
         .filter(|(_, device)| devices.contains(&device.id))
         .map(|(at, _)| at)
         .collect();
-    let names: Vec<&str> = chosen.iter().map(|at| host.record.devices[*at].name.as_str()).collect();
-    let class = chosen.first().map_or("", |at| host.class_names[*at].as_str());
+    let names: Vec<&str> = chosen
+        .iter()
+        .map(|at| host.record.devices[*at].name.as_str())
+        .collect();
+    let class = chosen
+        .first()
+        .map_or("", |at| host.class_names[*at].as_str());
     Placement {
         host: host.record.name.as_str().into(),
         generation: host.record.generation,
         devices: devices.iter().map(|id| id.as_str().into()).collect(),
         device_name: names.join(" + ").into(),
         host_class: class.into(),
-        simulated: host.record.simulated || chosen.iter().any(|at| host.record.devices[*at].simulated),
+        simulated: host.record.simulated
+            || chosen.iter().any(|at| host.record.devices[*at].simulated),
         grant: choice.grant,
         predicted: choice.predicted,
         verdict: choice.verdict,
@@ -265,7 +292,11 @@ fn job_view(open: &OpenSweep, trial: u32, kind: Kind, at: u64) -> JobView<'_> {
     let spec = &open.life.plan.spec;
     let bound = &open.bounds[trial as usize - 1];
     let stage = spec.stage(kind);
-    let next = spec.stages.iter().find(|one| one.after == Some(kind)).map(|one| one.kind);
+    let next = spec
+        .stages
+        .iter()
+        .find(|one| one.after == Some(kind))
+        .map(|one| one.kind);
     let job = open.life.job(trial, kind);
     let last = job.and_then(|job| job.counted().last());
     let model = spec.model.is_some();
@@ -273,8 +304,12 @@ fn job_view(open: &OpenSweep, trial: u32, kind: Kind, at: u64) -> JobView<'_> {
         key: open.key(trial, kind),
         priority: spec.priority,
         need: open.need(trial, kind).unwrap_or(schedule::NeedId(0)),
-        next_need: next.filter(|_| kind == Kind::Probe).and_then(|next| open.need(trial, next)),
-        probe: stage.filter(|_| kind == Kind::Probe).map(|stage| stage.probe),
+        next_need: next
+            .filter(|_| kind == Kind::Probe)
+            .and_then(|next| open.need(trial, next)),
+        probe: stage
+            .filter(|_| kind == Kind::Probe)
+            .map(|stage| stage.probe),
         whole_device: !model && spec.place.memory.is_none(),
         require: &open.requires[bound.require as usize],
         device: spec.place.device.or(model.then_some(DeviceKind::Gpu)),
@@ -302,7 +337,10 @@ fn not_before(open: &OpenSweep, trial: u32, kind: Kind, at: u64) -> u64 {
     let Some(last) = job.and_then(|job| job.counted().last()) else {
         return 0;
     };
-    if last.outcome().is_some_and(jobs::AttemptOutcome::is_too_large) {
+    if last
+        .outcome()
+        .is_some_and(jobs::AttemptOutcome::is_too_large)
+    {
         return 0;
     }
     let tries = job.map_or(1, |job| job.counted().count()).min(10);

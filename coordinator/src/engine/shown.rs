@@ -28,11 +28,22 @@ impl State {
         let one = job.attempts.iter().find(|one| one.number == id.number)?;
         let host = self.hosts.get(&*one.placement.host)?;
         let device = one.placement.devices.first()?;
-        let at = host.record.devices.iter().position(|known| known.id == **device)?;
+        let at = host
+            .record
+            .devices
+            .iter()
+            .position(|known| known.id == **device)?;
         host.classes.get(at).cloned()
     }
 
-    fn observe(&mut self, number: u64, id: &AttemptId, class: DeviceClass, at: u64, work: &mut Work) {
+    fn observe(
+        &mut self,
+        number: u64,
+        id: &AttemptId,
+        class: DeviceClass,
+        at: u64,
+        work: &mut Work,
+    ) {
         let Some(observation) = self.observation(number, id, class.clone()) else {
             return;
         };
@@ -46,14 +57,22 @@ impl State {
                 json,
             });
         }
-        let need = self.open.get(&number).and_then(|open| open.need(id.job.trial, id.job.kind));
-        if let (Some(need), Some(seconds), Some(class)) = (need, step, self.sizes.class_id(&class)) {
+        let need = self
+            .open
+            .get(&number)
+            .and_then(|open| open.need(id.job.trial, id.job.kind));
+        if let (Some(need), Some(seconds), Some(class)) = (need, step, self.sizes.class_id(&class))
+        {
             self.sizes.learn_step(need, class, seconds);
         }
     }
 
     fn step_of(&self, number: u64, id: &AttemptId) -> Option<f64> {
-        let job = self.open.get(&number)?.life.job(id.job.trial, id.job.kind)?;
+        let job = self
+            .open
+            .get(&number)?
+            .life
+            .job(id.job.trial, id.job.kind)?;
         let one = job.attempts.iter().find(|one| one.number == id.number)?;
         one.ending()?.step_seconds
     }
@@ -75,7 +94,10 @@ impl State {
         }
         let host = self.hosts.get(&*one.placement.host)?;
         let device = host.record.devices.iter().find(|known| {
-            one.placement.devices.first().is_some_and(|first| known.id == **first)
+            one.placement
+                .devices
+                .first()
+                .is_some_and(|first| known.id == **first)
         })?;
         let need = open.need(id.job.trial, id.job.kind)?;
         Some(Observation {
@@ -127,7 +149,11 @@ impl State {
             return;
         };
         let mut probes = Vec::new();
-        for (trial, kind, job) in open.life.all_jobs().filter(|(_, kind, _)| *kind == Kind::Probe) {
+        for (trial, kind, job) in open
+            .life
+            .all_jobs()
+            .filter(|(_, kind, _)| *kind == Kind::Probe)
+        {
             for one in &job.attempts {
                 probes.push(open.job_id(trial, kind).attempt(one.number));
             }

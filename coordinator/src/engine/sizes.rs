@@ -54,7 +54,13 @@ impl Sizes {
     }
 
     /// A need of one trial alone, for what its probe showed on a simulated device.
-    pub fn need_shown(&mut self, base: NeedId, whose: &str, class: ClassId, shown: Shown) -> NeedId {
+    pub fn need_shown(
+        &mut self,
+        base: NeedId,
+        whose: &str,
+        class: ClassId,
+        shown: Shown,
+    ) -> NeedId {
         let workload = self.needs[base.index()].workload.clone();
         let mut all = self.needs[base.index()].shown.clone();
         all.insert(class, shown);
@@ -62,7 +68,12 @@ impl Sizes {
         self.intern(key, workload, all)
     }
 
-    fn intern(&mut self, key: String, workload: Workload, shown: BTreeMap<ClassId, Shown>) -> NeedId {
+    fn intern(
+        &mut self,
+        key: String,
+        workload: Workload,
+        shown: BTreeMap<ClassId, Shown>,
+    ) -> NeedId {
         if let Some(id) = self.by_key.get(&key) {
             return *id;
         }
@@ -172,13 +183,6 @@ impl Sizes {
             .collect();
         for at in stale {
             self.refresh_row(at);
-        }
-    }
-
-    /// One row at once, where the answer is wanted now.
-    pub fn refresh_need(&mut self, need: NeedId) {
-        if self.needs[need.index()].edition != self.edition {
-            self.refresh_row(need.index());
         }
     }
 

@@ -80,7 +80,9 @@ impl Engine {
         for command in commands {
             match command {
                 Command::Read(look) => reads.push(look),
-                other => self.state.handle(other, self.store.as_mut(), at, now, &mut work)?,
+                other => self
+                    .state
+                    .handle(other, self.store.as_mut(), at, now, &mut work)?,
             }
         }
         self.state.watch_over(at, now, &mut work);

@@ -8,7 +8,8 @@ mod snapshot;
 pub use decision::{Choice, Decision, Explained, Ruling};
 pub use reason::WaitReason;
 pub use snapshot::{
-    Arm, ClassId, DeviceView, GroupId, GroupView, HostView, JobKey, JobView, NeedId, Sizing, Snapshot,
+    Arm, ClassId, DeviceView, GroupId, GroupView, HostView, JobKey, JobView, NeedId, Sizing,
+    Snapshot,
 };
 
 /// Nothing is decided yet.

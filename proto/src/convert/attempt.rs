@@ -59,7 +59,11 @@ fn put_ending(record: &mut AttemptRecord, ending: &Ending) {
     record.peak_reserved_bytes = ending.peaks.reserved.unwrap_or_default().0;
     record.peak_resident_bytes = ending.peaks.resident.unwrap_or_default().0;
     record.step_seconds = ending.step_seconds.unwrap_or(0.0);
-    record.result = ending.result.as_ref().map(ToString::to_string).unwrap_or_default();
+    record.result = ending
+        .result
+        .as_ref()
+        .map(ToString::to_string)
+        .unwrap_or_default();
     if !ending.metrics.is_empty() {
         record.metrics = serde_json::Value::from(ending.metrics.clone()).to_string();
     }
@@ -84,7 +88,12 @@ fn placement(record: &AttemptRecord) -> Result<Placement, Unreadable> {
     let verdict = one_word(
         "verdict",
         &record.verdict,
-        &[VerdictKind::Fits, VerdictKind::Uncertain, VerdictKind::TooLarge, VerdictKind::Spills],
+        &[
+            VerdictKind::Fits,
+            VerdictKind::Uncertain,
+            VerdictKind::TooLarge,
+            VerdictKind::Spills,
+        ],
         VerdictKind::as_str,
     )?;
     let sources = [
@@ -139,7 +148,10 @@ fn state(record: &AttemptRecord) -> Result<AttemptState, Unreadable> {
     };
     let metrics = match record.metrics.as_str() {
         "" => serde_json::Map::new(),
-        text => json("metrics", text)?.as_object().cloned().unwrap_or_default(),
+        text => json("metrics", text)?
+            .as_object()
+            .cloned()
+            .unwrap_or_default(),
     };
     let result = match record.result.as_str() {
         "" => None,
@@ -173,7 +185,9 @@ pub fn ended(message: &v1::Ended) -> Result<Ending, Unreadable> {
     let wire = |field, value: &str| unreadable("an ending from an agent", field, value);
     let json = |field, text: &str| match text {
         "" => Ok(None),
-        text => serde_json::from_str(text).map(Some).map_err(|_| wire(field, text)),
+        text => serde_json::from_str(text)
+            .map(Some)
+            .map_err(|_| wire(field, text)),
     };
     let memory = message.memory.clone().unwrap_or_default();
     Ok(Ending {
@@ -201,7 +215,9 @@ pub fn ended(message: &v1::Ended) -> Result<Ending, Unreadable> {
 /// The other way round, for agents. The number of log and report bytes is the caller's to add.
 #[must_use]
 pub fn ended_message(ending: &Ending) -> v1::Ended {
-    let text = |value: &Option<serde_json::Value>| value.as_ref().map(ToString::to_string).unwrap_or_default();
+    let text = |value: &Option<serde_json::Value>| {
+        value.as_ref().map(ToString::to_string).unwrap_or_default()
+    };
     v1::Ended {
         at_ms: ending.host_ended_ms,
         ran_ms: ending.ran_ms,

@@ -44,7 +44,11 @@ pub fn host_record(hello: &v1::Hello) -> Result<HostRecord, Unreadable> {
         simulated: host.simulated,
         agent_version: hello.agent_version.clone(),
         spool: hello.spool.clone(),
-        time_scale: if host.time_scale > 0.0 { host.time_scale } else { 1.0 },
+        time_scale: if host.time_scale > 0.0 {
+            host.time_scale
+        } else {
+            1.0
+        },
         ..HostRecord::default()
     })
 }

@@ -8,7 +8,7 @@ mod sweep;
 use thiserror::Error;
 
 pub use attempt::{attempt, attempt_record, ended, ended_message};
-pub use host::{host_record, load, device_class, device_kind, host_class};
+pub use host::{device_class, device_kind, host_class, host_record, load};
 pub use sweep::{mark, mark_record, ruling, ruling_record};
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -7,13 +7,7 @@ use super::{Unreadable, unreadable};
 use crate::store::v1::{MarkRecord, RulingRecord};
 
 #[must_use]
-pub fn ruling_record(
-    sweep: u64,
-    order: u64,
-    trial: u32,
-    kind: Kind,
-    one: &Ruling,
-) -> RulingRecord {
+pub fn ruling_record(sweep: u64, order: u64, trial: u32, kind: Kind, one: &Ruling) -> RulingRecord {
     RulingRecord {
         sweep,
         trial,
@@ -31,7 +25,10 @@ pub fn ruling(record: &RulingRecord) -> Result<Event, Unreadable> {
     Ok(Event::Ruled {
         trial: record.trial,
         kind: known_kind("a ruling's record", record.kind)?,
-        outcome: record.outcome.parse().map_err(|_| bad("outcome", &record.outcome))?,
+        outcome: record
+            .outcome
+            .parse()
+            .map_err(|_| bad("outcome", &record.outcome))?,
         reason: record.reason.clone(),
         at: record.at_ms,
     })
