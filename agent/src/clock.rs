@@ -6,7 +6,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 #[must_use]
 #[allow(clippy::disallowed_methods)]
 pub fn unix_ms() -> u64 {
-    millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    millis(
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default(),
+    )
 }
 
 /// A point in monotonic time.

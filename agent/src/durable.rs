@@ -84,6 +84,9 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         let error = replace(&folder.path().join("no/b"), b"x").unwrap_err();
         let text = error.to_string();
-        assert!(text.starts_with("could not write ") && text.ends_with("No such file or directory"), "{text}");
+        assert!(
+            text.starts_with("could not write ") && text.ends_with("No such file or directory"),
+            "{text}"
+        );
     }
 }

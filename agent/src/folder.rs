@@ -3,7 +3,6 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use jobs::AttemptId;
 use thiserror::Error;
@@ -23,30 +22,29 @@ pub enum FolderError {
     Taken(PathBuf),
 }
 
-/// Owned while a clone of it lives.
 #[derive(Clone)]
 pub struct AgentFolder {
     path: PathBuf,
-    _lock: Arc<File>,
 }
+
+/// The folder is this agent's until this is dropped.
+pub struct FolderLock(#[expect(dead_code, reason = "held, not read")] File);
 
 impl AgentFolder {
     /// Makes the folder if needed and takes it.
-    pub fn take(path: &Path) -> Result<Self, FolderError> {
+    pub fn take(path: &Path) -> Result<(Self, FolderLock), FolderError> {
         os::private_folder(path).map_err(DiskError::of("make the folder", path))?;
         let path = fs::canonicalize(path).map_err(DiskError::of("open the folder", path))?;
         let lock_path = path.join("lock");
-        let lock = OpenOptions::new().create(true).append(true).open(&lock_path);
+        let lock = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&lock_path);
         let lock = lock.map_err(DiskError::of("open", &lock_path))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self {
-                path,
-                _lock: Arc::new(lock),
-            }),
+            Ok(()) => Ok((Self { path }, FolderLock(lock))),
             Err(TryLockError::WouldBlock) => Err(FolderError::Taken(path)),
-            Err(TryLockError::Error(error)) => {
-                Err(DiskError::of("lock", &lock_path)(error).into())
-            }
+            Err(TryLockError::Error(error)) => Err(DiskError::of("lock", &lock_path)(error).into()),
         }
     }
 
@@ -64,7 +62,9 @@ impl AgentFolder {
     #[must_use]
     pub fn attempt(&self, id: &AttemptId) -> AttemptFolder {
         let job = self.attempts().join(id.job.sweep.as_str());
-        let job = job.join(id.job.trial.to_string()).join(id.job.kind.as_str());
+        let job = job
+            .join(id.job.trial.to_string())
+            .join(id.job.kind.as_str());
         AttemptFolder::new(job.join(id.number.to_string()))
     }
 
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn attempts_are_found_by_their_folders() {
         let folder = tempfile::tempdir().unwrap();
-        let agent = AgentFolder::take(folder.path()).unwrap();
+        let (agent, _lock) = AgentFolder::take(folder.path()).unwrap();
         let id: AttemptId = "a-b.c/12/train/3".parse().unwrap();
         fs::create_dir_all(agent.attempt(&id).path()).unwrap();
         fs::create_dir_all(agent.attempts().join("a/x/train/1")).unwrap();

@@ -45,8 +45,9 @@ mod tests {
     #[test]
     fn only_what_was_acknowledged_long_ago_goes() {
         let folder = tempfile::tempdir().unwrap();
-        let agent = AgentFolder::take(folder.path()).unwrap();
-        let [acked, owed] = ["a/1/train/1", "b/1/train/1"].map(|id| agent.attempt(&id.parse().unwrap()));
+        let (agent, _lock) = AgentFolder::take(folder.path()).unwrap();
+        let [acked, owed] =
+            ["a/1/train/1", "b/1/train/1"].map(|id| agent.attempt(&id.parse().unwrap()));
         for attempt in [&acked, &owed] {
             fs::create_dir_all(attempt.path()).unwrap();
         }

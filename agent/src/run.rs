@@ -69,7 +69,7 @@ pub enum AgentError {
 
 /// Runs until `shutdown`, through every loss of the coordinator.
 pub async fn run(options: AgentOptions) -> Result<(), AgentError> {
-    let folder = AgentFolder::take(&options.folder)?;
+    let (folder, _lock) = AgentFolder::take(&options.folder)?;
     let spool = Spool::open(&folder)?;
     let setting = Setting {
         kit: options.config.kit.clone().unwrap_or(options.kit),
@@ -106,6 +106,6 @@ pub async fn run(options: AgentOptions) -> Result<(), AgentError> {
     };
     session.abort();
     old.abort();
-    attempts.let_go();
+    attempts.let_go().await;
     result
 }

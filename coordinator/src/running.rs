@@ -19,7 +19,7 @@ use crate::api::Api;
 use crate::clock;
 use crate::engine::{self, Command, EngineHandle, Timing};
 use crate::live::Live;
-use crate::store::{self, AttemptFiles, Lock, SledStore, Store, StoreError};
+use crate::store::{self, AttemptFiles, SledStore, Store, StoreError};
 
 /// Sweep files have at most 1 MiB, with attachments.
 const MESSAGE_MAX: usize = 16 << 20;
@@ -77,7 +77,6 @@ pub struct Running {
     ended: oneshot::Receiver<Option<StoreError>>,
     close: CancellationToken,
     server: tokio::task::JoinHandle<Result<(), tonic::transport::Error>>,
-    _lock: Lock,
 }
 
 /// Starts a coordinator on a data folder, which is made if it is not there.
@@ -85,7 +84,6 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     if !options.listen.ip().is_loopback() {
         return Err(StartError::NotLoopback(options.listen));
     }
-    let lock = Lock::take(&options.data)?;
     let store = SledStore::open(&options.data, clock::now_ms())?;
     let reader = store.reader();
     let live = Arc::new(Live::default());
@@ -123,7 +121,6 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         ended: started.ended,
         close,
         server,
-        _lock: lock,
     })
 }
 

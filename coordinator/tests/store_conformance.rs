@@ -311,7 +311,7 @@ fn page_through(store: &dyn Store, query: &HistoryQuery) -> Vec<AttemptRecord> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn history_is_a_filter_and_a_sort(

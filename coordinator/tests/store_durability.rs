@@ -126,8 +126,11 @@ impl Seen {
         let name = call.split('(').next().unwrap_or_default();
         match name {
             "write" | "pwrite64" | "ftruncate" => {
-                // The lock's content means nothing after a crash.
-                if let Some(path) = self.path(call).filter(|path| !path.ends_with(".lock")) {
+                // The lock's content means nothing after a crash, and the count of commits may lag.
+                if let Some(path) = self
+                    .path(call)
+                    .filter(|path| !path.ends_with(".lock") && path != "store/commits")
+                {
                     self.dirty.insert(path, line.to_owned());
                 }
             }

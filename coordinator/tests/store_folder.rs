@@ -147,6 +147,25 @@ fn a_store_that_comes_up_empty_is_not_taken_for_a_new_one() {
 }
 
 #[test]
+fn a_log_that_lost_its_end_is_not_taken_for_the_whole() {
+    let data = tempfile::tempdir().unwrap();
+    filled(data.path());
+    let db = data.path().join("store/db");
+    let mut bytes = fs::read(&db).unwrap();
+    let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    bytes[used * 3 / 4] ^= 1;
+    fs::write(&db, bytes).unwrap();
+    let error = SledStore::open(data.path(), NOW).err().unwrap();
+    assert!(
+        error.to_string().contains("acknowledged commits the last"),
+        "{error}"
+    );
+    // As the message says.
+    fs::remove_file(data.path().join("store/commits")).unwrap();
+    open(data.path());
+}
+
+#[test]
 fn damage_is_reported_and_never_a_panic() {
     for seed in 0..24_usize {
         let data = tempfile::tempdir().unwrap();

@@ -81,6 +81,8 @@ const BAND_RESERVED_UNKNOWN: f64 = 0.015;
 const BAND_COMPUTED: f64 = 0.025;
 /// Real runs: one family's runs of equal rank differ by up to 4.7 % with their corpus.
 const BAND_COMPUTED_TRAIN: f64 = 0.04;
+/// Real peaks are 0.85 to 0.95 of their probe's (memory-model 1.5); another program may do otherwise.
+const BAND_PROBE: f64 = 0.10;
 /// Nothing of a bake's peak has been measured for this model beyond the weights.
 const BAND_BAKE: f64 = 0.15;
 
@@ -94,7 +96,8 @@ pub fn estimate(
 ) -> Option<Estimate> {
     let mut best = from_measured(workload, class, knowledge)
         .or_else(|| from_closed_form(workload, class))
-        .or_else(|| from_declared(workload))?;
+        .or_else(|| from_declared(workload))
+        .or_else(|| from_its_probe(workload, class, knowledge))?;
     if let Some(room) = knowledge.too_little(workload, class.backend) {
         raise_above(&mut best, room);
     }
@@ -149,6 +152,23 @@ fn from_measured(
         band: scale(reserved, share),
         source,
     })
+}
+
+/// A probe of the same settings on the same class stands for the work itself where nothing better is known: that is
+/// what a probe is for. Its optimizer state and the lifetime of its logits differ, hence the wide band.
+fn from_its_probe(
+    workload: &Workload,
+    class: &DeviceClass,
+    knowledge: &Knowledge,
+) -> Option<Estimate> {
+    if workload.mode == Mode::Probe {
+        return None;
+    }
+    let probe = Workload::new(Mode::Probe, &workload.settings, None).ok()?;
+    let mut known = from_measured(&probe, class, knowledge)?;
+    known.band = scale(known.reserved, BAND_PROBE);
+    known.source = Source::Learned;
+    Some(known)
 }
 
 fn from_closed_form(workload: &Workload, class: &DeviceClass) -> Option<Estimate> {

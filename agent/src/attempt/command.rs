@@ -21,7 +21,9 @@ use crate::config::{DeviceConfig, DeviceKind, HostConfig};
 pub enum CommandError {
     #[error("this host has no device `{0}`; its file has changed since the attempt was placed")]
     NoDevice(String),
-    #[error("the driver does not show the GPU {0}; is it still there, and is its id right in the host's file?")]
+    #[error(
+        "the driver does not show the GPU {0}; is it still there, and is its id right in the host's file?"
+    )]
     NoPin(String),
     #[error("this host has no dataset `{0}`; add it to [datasets] in the host's file")]
     NoDataset(String),
@@ -45,9 +47,28 @@ pub struct Request<'a> {
 
 /// Always there for a program, whatever the host's file says.
 const ALWAYS: [&str; 22] = [
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "TMP",
-    "TEMP", "LD_LIBRARY_PATH", "SystemRoot", "PATHEXT", "COMSPEC", "USERPROFILE", "APPDATA",
-    "LOCALAPPDATA", "ProgramData", "NUMBER_OF_PROCESSORS", "SSL_CERT_FILE",
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "TZ",
+    "TMPDIR",
+    "TMP",
+    "TEMP",
+    "LD_LIBRARY_PATH",
+    "SystemRoot",
+    "PATHEXT",
+    "COMSPEC",
+    "USERPROFILE",
+    "APPDATA",
+    "LOCALAPPDATA",
+    "ProgramData",
+    "NUMBER_OF_PROCESSORS",
+    "SSL_CERT_FILE",
 ];
 
 pub fn build(request: &Request<'_>) -> Result<Order, CommandError> {
@@ -64,7 +85,10 @@ pub fn build(request: &Request<'_>) -> Result<Order, CommandError> {
     let simulated = devices.iter().find(|device| device.simulated);
     let argv = match simulated {
         Some(device) => {
-            env.insert("SWEEP_SIMULATE".to_owned(), simulation(request.config, device, &argv));
+            env.insert(
+                "SWEEP_SIMULATE".to_owned(),
+                simulation(request.config, device, &argv),
+            );
             vec![text(request.program), "simulate".to_owned()]
         }
         None => {
@@ -72,11 +96,16 @@ pub fn build(request: &Request<'_>) -> Result<Order, CommandError> {
             argv
         }
     };
-    let resident_counts = |device: &&DeviceConfig| device.kind == DeviceKind::Cpu && !device.simulated;
+    let resident_counts =
+        |device: &&DeviceConfig| device.kind == DeviceKind::Cpu && !device.simulated;
     Ok(Order {
         argv,
         env,
-        pass_env: ALWAYS.map(str::to_owned).into_iter().chain(request.config.pass_env.clone()).collect(),
+        pass_env: ALWAYS
+            .map(str::to_owned)
+            .into_iter()
+            .chain(request.config.pass_env.clone())
+            .collect(),
         secrets: request.config.secrets.clone(),
         resident_counts: devices.iter().all(resident_counts),
         ..bare(start, request.work)
@@ -159,7 +188,10 @@ fn own_variables(request: &Request<'_>) -> BTreeMap<String, String> {
         ("SWEEP_DIR", text(request.work)),
         ("SWEEP_CONFIG", text(&request.folder.config())),
         ("SWEEP_REPORT", text(&request.folder.report())),
-        ("SWEEP_CHECKPOINT_DIR", text(&request.work.join("checkpoints"))),
+        (
+            "SWEEP_CHECKPOINT_DIR",
+            text(&request.work.join("checkpoints")),
+        ),
         ("SWEEP_SEED", request.start.seed.to_string()),
         ("SWEEP_RESUME", u8::from(request.start.resume).to_string()),
         // Output must reach the log while the program runs, not when it ends.
@@ -173,22 +205,39 @@ fn pinning(
     request: &Request<'_>,
     devices: &[&DeviceConfig],
 ) -> Result<Vec<(String, String)>, CommandError> {
-    let gpus: Vec<&&DeviceConfig> = devices.iter().filter(|device| device.kind == DeviceKind::Gpu).collect();
+    let gpus: Vec<&&DeviceConfig> = devices
+        .iter()
+        .filter(|device| device.kind == DeviceKind::Gpu)
+        .collect();
     let Some(first) = gpus.first() else {
-        let hidden = ["CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"];
+        let hidden = [
+            "CUDA_VISIBLE_DEVICES",
+            "HIP_VISIBLE_DEVICES",
+            "ROCR_VISIBLE_DEVICES",
+        ];
         return Ok(hidden.map(|name| (name.to_owned(), "-1".to_owned())).into());
     };
     let pin = |device: &&&DeviceConfig| {
         let pin = (request.pin)(device.backend, &device.id);
         pin.ok_or_else(|| CommandError::NoPin(device.id.clone()))
     };
-    let pins = gpus.iter().map(pin).collect::<Result<Vec<_>, _>>()?.join(",");
+    let pins = gpus
+        .iter()
+        .map(pin)
+        .collect::<Result<Vec<_>, _>>()?
+        .join(",");
     // Only one mask per vendor: masks that act on top of each other hide the wrong card.
     let variables = match first.backend {
-        Backend::Cuda => vec![("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned()), ("CUDA_VISIBLE_DEVICES", pins)],
+        Backend::Cuda => vec![
+            ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned()),
+            ("CUDA_VISIBLE_DEVICES", pins),
+        ],
         Backend::Rocm | Backend::Cpu => vec![("ROCR_VISIBLE_DEVICES", pins)],
     };
-    Ok(variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    Ok(variables
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect())
 }
 
 /// What `sweep simulate` needs to know of the host and of the program it stands for.

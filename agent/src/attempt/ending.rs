@@ -7,12 +7,12 @@ use vram::Bytes;
 use super::facts::{Facts, Why};
 use super::oom::{self, OutOfMemory};
 use super::report::Report;
+use super::wording::{duration, last_line, signal_name};
 
 /// The program has checkpointed and wants to be started again.
 const REQUEUE: i32 = 75;
 /// By sysexits.h: the user's mistake.
 const USERS_MISTAKE: std::ops::RangeInclusive<i32> = 64..=78;
-const SHOWN: usize = 300;
 
 /// Everything that an outcome is decided from.
 pub struct Evidence<'a> {
@@ -29,7 +29,9 @@ pub struct Evidence<'a> {
 pub fn classify(evidence: &Evidence<'_>) -> Ending {
     let facts = evidence.facts;
     let (outcome, what) = outcome(evidence);
-    let oom = (outcome == AttemptOutcome::GpuOom).then(|| oom::out_of_memory(evidence.log)).flatten();
+    let oom = (outcome == AttemptOutcome::GpuOom)
+        .then(|| oom::out_of_memory(evidence.log))
+        .flatten();
     Ending {
         outcome,
         exit: facts.exit,
@@ -65,7 +67,10 @@ fn outcome(evidence: &Evidence<'_>) -> (AttemptOutcome, String) {
             return (AttemptOutcome::GpuOom, oom.sentence());
         }
         if let Some(line) = oom::fault(evidence.log) {
-            return (AttemptOutcome::GpuFault, format!("the device failed: {line}"));
+            return (
+                AttemptOutcome::GpuFault,
+                format!("the device failed: {line}"),
+            );
         }
     }
     failed(evidence)
@@ -75,21 +80,35 @@ fn ended_from_outside(why: Why, evidence: &Evidence<'_>) -> (AttemptOutcome, Str
     let (outcome, what) = match why {
         Why::TimeLimit => {
             let limit = duration(evidence.time_limit_ms);
-            (AttemptOutcome::TimedOut, format!("ended at its time limit of {limit}"))
+            (
+                AttemptOutcome::TimedOut,
+                format!("ended at its time limit of {limit}"),
+            )
         }
         Why::Cancelled => (AttemptOutcome::Cancelled, "cancelled".to_owned()),
-        Why::Fenced => (AttemptOutcome::Interrupted, "given up by the coordinator".to_owned()),
-        Why::Suspended => (AttemptOutcome::Interrupted, "suspended, to be continued".to_owned()),
+        Why::Fenced => (
+            AttemptOutcome::Interrupted,
+            "given up by the coordinator".to_owned(),
+        ),
+        Why::Suspended => (
+            AttemptOutcome::Interrupted,
+            "suspended, to be continued".to_owned(),
+        ),
         Why::Terminated => {
             let what = "its shepherd was asked to end (SIGTERM): the host went down, or somebody did it by hand";
             (AttemptOutcome::Interrupted, what.to_owned())
         }
         Why::ShepherdLost => {
-            let what = "its shepherd was killed or lost with the host, and what it had started was ended";
+            let what =
+                "its shepherd was killed or lost with the host, and what it had started was ended";
             (AttemptOutcome::Interrupted, what.to_owned())
         }
     };
-    let killed = if evidence.facts.killed { "; it did not end when asked and was killed" } else { "" };
+    let killed = if evidence.facts.killed {
+        "; it did not end when asked and was killed"
+    } else {
+        ""
+    };
     (outcome, what + killed)
 }
 
@@ -97,25 +116,49 @@ fn ended_from_outside(why: Why, evidence: &Evidence<'_>) -> (AttemptOutcome, Str
 fn failed(evidence: &Evidence<'_>) -> (AttemptOutcome, String) {
     let facts = evidence.facts;
     let last = last_line(evidence.log);
-    let said = |what: String| if last.is_empty() { what } else { format!("{what}; last line: {last}") };
+    let said = |what: String| {
+        if last.is_empty() {
+            what
+        } else {
+            format!("{what}; last line: {last}")
+        }
+    };
     match (facts.exit, facts.signal) {
-        (Some(REQUEUE), _) => (AttemptOutcome::Interrupted, "it asked to be started again (exit 75)".to_owned()),
+        (Some(REQUEUE), _) => (
+            AttemptOutcome::Interrupted,
+            "it asked to be started again (exit 75)".to_owned(),
+        ),
         (Some(137), _) | (None, Some(9)) if facts.oom_kill => {
-            let peak = facts.peak_resident.map(|bytes| format!(" with {} resident", Bytes(bytes)));
-            let what = format!("the kernel killed it for want of host memory{}", peak.unwrap_or_default());
+            let peak = facts
+                .peak_resident
+                .map(|bytes| format!(" with {} resident", Bytes(bytes)));
+            let what = format!(
+                "the kernel killed it for want of host memory{}",
+                peak.unwrap_or_default()
+            );
             (AttemptOutcome::HostOom, what)
         }
         (Some(137), _) | (None, Some(9)) => {
             let what = "killed (SIGKILL) by something else than sweep; the kernel counts no out-of-memory kill";
             (AttemptOutcome::Failed, said(what.to_owned()))
         }
-        (Some(code), _) if USERS_MISTAKE.contains(&code) => {
-            (AttemptOutcome::Failed, said(format!("it refused its input (exit {code})")))
-        }
-        (Some(127), _) => (AttemptOutcome::Failed, said("a command was not found (exit 127)".to_owned())),
+        (Some(code), _) if USERS_MISTAKE.contains(&code) => (
+            AttemptOutcome::Failed,
+            said(format!("it refused its input (exit {code})")),
+        ),
+        (Some(127), _) => (
+            AttemptOutcome::Failed,
+            said("a command was not found (exit 127)".to_owned()),
+        ),
         (Some(code), _) => (AttemptOutcome::Failed, said(format!("exit {code}"))),
-        (None, Some(signal)) => (AttemptOutcome::Failed, said(format!("ended by {}", signal_name(signal)))),
-        (None, None) => (AttemptOutcome::Failed, said("nobody saw how it ended".to_owned())),
+        (None, Some(signal)) => (
+            AttemptOutcome::Failed,
+            said(format!("ended by {}", signal_name(signal))),
+        ),
+        (None, None) => (
+            AttemptOutcome::Failed,
+            said("nobody saw how it ended".to_owned()),
+        ),
     }
 }
 
@@ -126,8 +169,15 @@ fn detail(what: String, evidence: &Evidence<'_>) -> String {
         1 => "1 process that it left running was ended".to_owned(),
         many => format!("{many} processes that it left running were ended"),
     });
-    let parts = [(!what.is_empty()).then_some(what), left, evidence.report.complaint()];
-    let parts = parts.into_iter().flatten().chain(facts.trouble.iter().cloned());
+    let parts = [
+        (!what.is_empty()).then_some(what),
+        left,
+        evidence.report.complaint(),
+    ];
+    let parts = parts
+        .into_iter()
+        .flatten()
+        .chain(facts.trouble.iter().cloned());
     parts.collect::<Vec<_>>().join("; ")
 }
 
@@ -149,40 +199,6 @@ fn peaks(evidence: &Evidence<'_>, oom: Option<&OutOfMemory>) -> Peaks {
     }
 }
 
-fn last_line(log: &str) -> String {
-    let lines = log.rsplit(['\n', '\r']).map(str::trim);
-    let line = lines.into_iter().find(|line| !line.is_empty()).unwrap_or_default();
-    line.chars().filter(|c| !c.is_control()).take(SHOWN).collect()
-}
-
-fn duration(ms: u64) -> String {
-    let seconds = ms / 1000;
-    match (seconds / 3600, seconds % 3600 / 60, seconds % 60) {
-        (0, 0, _) if ms % 1000 != 0 => format!("{ms}ms"),
-        (0, 0, seconds) => format!("{seconds}s"),
-        (0, minutes, 0) => format!("{minutes}m"),
-        (0, minutes, seconds) => format!("{minutes}m {seconds}s"),
-        (hours, 0, _) => format!("{hours}h"),
-        (hours, minutes, _) => format!("{hours}h {minutes}m"),
-    }
-}
-
-fn signal_name(signal: i32) -> String {
-    let name = match signal {
-        1 => "SIGHUP",
-        2 => "SIGINT",
-        4 => "SIGILL",
-        6 => "SIGABRT",
-        7 => "SIGBUS",
-        8 => "SIGFPE",
-        11 => "SIGSEGV",
-        13 => "SIGPIPE",
-        15 => "SIGTERM",
-        _ => return format!("signal {signal}"),
-    };
-    format!("signal {signal} ({name})")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,7 +216,12 @@ mod tests {
             peak_resident: Some(64 << 20),
             ..Facts::default()
         };
-        Case { facts, log: "", report: "", cpu: false }
+        Case {
+            facts,
+            log: "",
+            report: "",
+            cpu: false,
+        }
     }
 
     fn signal(signal: i32) -> Case {
@@ -223,16 +244,32 @@ mod tests {
 
     #[test]
     fn success_takes_the_result_and_tells_of_broken_lines() {
-        let (outcome, detail, ending) = end(Case { report: "{\"result\": {\"score\": 0.9}}\nnope\n", ..exit(0) });
-        assert_eq!((outcome, detail.as_str()), ("succeeded", "1 line of the report is not a JSON object (line 2: nope)"));
+        let (outcome, detail, ending) = end(Case {
+            report: "{\"result\": {\"score\": 0.9}}\nnope\n",
+            ..exit(0)
+        });
+        assert_eq!(
+            (outcome, detail.as_str()),
+            (
+                "succeeded",
+                "1 line of the report is not a JSON object (line 2: nope)"
+            )
+        );
         assert_eq!(ending.result, Some(serde_json::json!({"score": 0.9})));
     }
 
     #[test]
     fn a_cpu_peak_is_measured_and_a_gpu_peak_is_reported() {
         let report = "{\"memory\": {\"peak_allocated_mib\": 9000, \"peak_reserved_mib\": 9100}}";
-        let (_, _, cpu) = end(Case { report, cpu: true, ..exit(0) });
-        assert_eq!((cpu.peaks.allocated, cpu.peaks.reserved), (Some(Bytes(64 << 20)), None));
+        let (_, _, cpu) = end(Case {
+            report,
+            cpu: true,
+            ..exit(0)
+        });
+        assert_eq!(
+            (cpu.peaks.allocated, cpu.peaks.reserved),
+            (Some(Bytes(64 << 20)), None)
+        );
         let (_, _, gpu) = end(Case { report, ..exit(0) });
         assert_eq!(gpu.peaks.allocated, Some(Bytes::from_mib(9000.0)));
         assert_eq!(gpu.peaks.resident, Some(Bytes(64 << 20)));
@@ -245,11 +282,29 @@ mod tests {
             and 512.00 MiB is reserved by PyTorch but unallocated.\n";
         let (outcome, detail, ending) = end(Case { log, ..exit(1) });
         assert_eq!(outcome, "gpu_oom");
-        assert!(detail.contains("wanted 70.0 MiB more (6144.0 MiB allocated"), "{detail}");
+        assert!(
+            detail.contains("wanted 70.0 MiB more (6144.0 MiB allocated"),
+            "{detail}"
+        );
         assert_eq!(ending.peaks.reserved, Some(Bytes::from_mib(6656.0)));
-        assert_eq!(end(Case { log, cpu: true, ..exit(1) }).0, "failed");
+        assert_eq!(
+            end(Case {
+                log,
+                cpu: true,
+                ..exit(1)
+            })
+            .0,
+            "failed"
+        );
         assert_eq!(end(Case { log, ..exit(0) }).0, "succeeded");
-        assert_eq!(end(Case { log: "HIP out of memory. Tried", ..exit(1) }).0, "gpu_oom");
+        assert_eq!(
+            end(Case {
+                log: "HIP out of memory. Tried",
+                ..exit(1)
+            })
+            .0,
+            "gpu_oom"
+        );
     }
 
     #[test]
@@ -269,29 +324,55 @@ mod tests {
     #[test]
     fn exit_codes_and_signals() {
         assert_eq!(end(exit(75)).0, "interrupted");
-        let (outcome, detail, _) = end(Case { log: "a\nno such column\n\n", ..exit(64) });
-        assert_eq!((outcome, detail.as_str()), ("failed", "it refused its input (exit 64); last line: no such column"));
+        let (outcome, detail, _) = end(Case {
+            log: "a\nno such column\n\n",
+            ..exit(64)
+        });
+        assert_eq!(
+            (outcome, detail.as_str()),
+            (
+                "failed",
+                "it refused its input (exit 64); last line: no such column"
+            )
+        );
         assert!(end(signal(11)).1.contains("signal 11 (SIGSEGV)"));
         assert_eq!(end(signal(9)).0, "failed");
         let mut killed = signal(9);
         killed.facts.oom_kill = true;
         let (outcome, detail, _) = end(killed);
-        assert_eq!((outcome, detail.as_str()), ("host_oom", "the kernel killed it for want of host memory with 64.0 MiB resident"));
+        assert_eq!(
+            (outcome, detail.as_str()),
+            (
+                "host_oom",
+                "the kernel killed it for want of host memory with 64.0 MiB resident"
+            )
+        );
     }
 
     #[test]
     fn what_was_asked_from_outside_comes_first() {
         let asked = |why, killed| {
-            let mut case = Case { log: "CUDA out of memory", ..exit(143) };
+            let mut case = Case {
+                log: "CUDA out of memory",
+                ..exit(143)
+            };
             (case.facts.why, case.facts.killed) = (Some(why), killed);
             let (outcome, detail, _) = end(case);
             format!("{outcome}: {detail}")
         };
-        assert_eq!(asked(Why::TimeLimit, false), "timed_out: ended at its time limit of 1m 30s");
-        assert_eq!(asked(Why::Cancelled, true), "cancelled: cancelled; it did not end when asked and was killed");
+        assert_eq!(
+            asked(Why::TimeLimit, false),
+            "timed_out: ended at its time limit of 1m 30s"
+        );
+        assert_eq!(
+            asked(Why::Cancelled, true),
+            "cancelled: cancelled; it did not end when asked and was killed"
+        );
         assert!(asked(Why::Suspended, false).starts_with("interrupted: suspended"));
         assert!(asked(Why::Fenced, false).starts_with("interrupted: given up"));
-        assert!(asked(Why::ShepherdLost, false).starts_with("interrupted: its shepherd was killed"));
+        assert!(
+            asked(Why::ShepherdLost, false).starts_with("interrupted: its shepherd was killed")
+        );
         assert!(asked(Why::Terminated, false).starts_with("interrupted: its shepherd was asked"));
     }
 
@@ -302,6 +383,9 @@ mod tests {
         case.facts.trouble = vec!["could not write /a/log: No space left on device".into()];
         let (outcome, detail, _) = end(case);
         assert_eq!(outcome, "failed");
-        assert_eq!(detail, "the program `x` does not exist; install it; could not write /a/log: No space left on device");
+        assert_eq!(
+            detail,
+            "the program `x` does not exist; install it; could not write /a/log: No space left on device"
+        );
     }
 }

@@ -13,6 +13,8 @@ use super::order::Order;
 use super::state::State;
 use crate::durable::{self, DiskError};
 
+const WORTH_A_SYNC_MS: u64 = 1000;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptFolder(PathBuf);
 
@@ -113,8 +115,13 @@ impl AttemptFolder {
         read(&self.state()).ok()
     }
 
-    /// The caller holds the lock.
+    /// The caller holds the lock. Synced, unless the attempt was so short that doing it again is cheaper than waiting
+    /// for the disk: a power loss may then turn its ending into "interrupted", as long as the coordinator has not
+    /// committed it, and only what the coordinator has committed counts.
     pub fn write_ending(&self, facts: &Facts) -> Result<(), DiskError> {
+        if facts.ran_ms < WORTH_A_SYNC_MS {
+            return durable::replace(&self.ending(), &json(facts)).map(drop);
+        }
         durable::replace_synced(&self.ending(), &json(facts))
     }
 
@@ -140,7 +147,9 @@ impl AttemptFolder {
     /// The coordinator has committed the ending: nothing of this attempt is owed any more.
     pub fn write_acked(&self) -> Result<(), DiskError> {
         let path = self.acked();
-        File::create(&path).map(drop).map_err(DiskError::of("write", &path))
+        File::create(&path)
+            .map(drop)
+            .map_err(DiskError::of("write", &path))
     }
 
     #[must_use]

@@ -11,6 +11,7 @@ use jobs::AttemptId;
 use proto::v1::{HeldAttempt, Start};
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
+use tokio_util::task::TaskTracker;
 
 use super::facts::Why;
 use super::watch::{Follow, Note, Origin};
@@ -53,7 +54,10 @@ pub struct Attempts {
     /// How many are held, for whoever waits for none.
     count: Arc<watch::Sender<usize>>,
     closing: Arc<AtomicBool>,
+    tasks: TaskTracker,
 }
+
+const LET_GO: Duration = Duration::from_secs(2);
 
 impl Attempts {
     #[must_use]
@@ -64,6 +68,7 @@ impl Attempts {
             held: Arc::default(),
             count: Arc::new(watch::channel(0).0),
             closing: Arc::default(),
+            tasks: TaskTracker::new(),
         }
     }
 
@@ -101,7 +106,8 @@ impl Attempts {
             tracing::warn!(attempt = %id, old = start.generation, new = generation, "an old start is refused");
         } else if self.closing.load(Ordering::Relaxed) {
             tracing::info!(attempt = %id, "not started: this agent is going");
-        } else if self.lock().contains_key(&id) || self.setting.folder.attempt(&id).order().exists() {
+        } else if self.lock().contains_key(&id) || self.setting.folder.attempt(&id).order().exists()
+        {
             tracing::debug!(attempt = %id, "a repeated start is ignored");
         } else {
             self.follow(id, Origin::Ordered(Box::new(start)));
@@ -128,18 +134,23 @@ impl Attempts {
         let mut count = self.count.subscribe();
         let none = count.wait_for(|count| *count == 0);
         if tokio::time::timeout(longest, none).await.is_err() {
-            tracing::warn!("not every ending was acknowledged; the next agent on this folder reports them");
+            tracing::warn!(
+                "not every ending was acknowledged; the next agent on this folder reports them"
+            );
         }
     }
 
     /// Ends the tasks; the attempts go on without them.
-    pub fn let_go(&self) {
+    pub async fn let_go(&self) {
         self.closing.store(true, Ordering::Relaxed);
         for held in self.lock().values() {
             if let Some(task) = &held.task {
                 task.abort();
             }
         }
+        self.tasks.close();
+        // What blocks on a disk just now is not waited for.
+        let _ = tokio::time::timeout(LET_GO, self.tasks.wait()).await;
     }
 
     fn follow(&self, id: AttemptId, origin: Origin) {
@@ -154,7 +165,7 @@ impl Attempts {
         self.count_again();
         let follow = Follow::new(&self.setting, &id, self.links.clone(), inbox, flags);
         let (attempts, setting, key) = (self.clone(), self.setting.clone(), id.clone());
-        let task = tokio::spawn(async move {
+        let task = self.tasks.spawn(async move {
             follow.run(setting, id.clone(), origin).await;
             attempts.lock().remove(&id);
             attempts.count_again();

@@ -35,7 +35,9 @@ pub fn launch(setting: &Setting, id: &AttemptId, start: &Start) -> Result<Guard,
     prepare(setting, id, start).map_err(not_started)?;
     Guard::start(&setting.program, folder.path()).map_err(|error| {
         let program = setting.program.display();
-        not_started(format!("its shepherd ({program} shepherd) could not be started: {error}"))
+        not_started(format!(
+            "its shepherd ({program} shepherd) could not be started: {error}"
+        ))
     })
 }
 
@@ -84,7 +86,8 @@ pub fn adopt(folder: &AttemptFolder) -> Result<Guard, Box<Facts>> {
             return Ok(guard);
         }
         if begin.elapsed() > YOUNG {
-            let what = "its folder is in use or cannot be locked, and its shepherd is not to be found";
+            let what =
+                "its folder is in use or cannot be locked, and its shepherd is not to be found";
             let mut facts = end_lost(folder, what);
             facts.ended_ms = clock::unix_ms();
             return Err(Box::new(facts));
@@ -103,27 +106,40 @@ pub fn collect(folder: &AttemptFolder, guard: Guard) -> Facts {
         return facts;
     }
     let _lock = folder.lock();
-    folder.read_ending().unwrap_or_else(|| end_lost(folder, &words))
+    folder
+        .read_ending()
+        .unwrap_or_else(|| end_lost(folder, &words))
 }
 
 /// Ends what runs without its shepherd, and writes down that it is so.
 fn end_lost(folder: &AttemptFolder, words: &str) -> Facts {
     let state = folder.read_state();
-    let program = state.as_ref().filter(|state| state.boot == os::boot()).and_then(|state| state.program);
+    let program = state
+        .as_ref()
+        .filter(|state| state.boot == os::boot())
+        .and_then(|state| state.program);
     let (ended, stuck) = os::end_leftovers(program, &command::mark(folder));
     let started_ms = state.as_ref().map_or(0, |state| state.started_ms);
-    let ended_ms = last_sign_of_life(folder).unwrap_or(started_ms).max(started_ms);
+    let ended_ms = last_sign_of_life(folder)
+        .unwrap_or(started_ms)
+        .max(started_ms);
     let mut facts = Facts {
         started_ms,
         ended_ms,
-        ran_ms: if started_ms > 0 { ended_ms - started_ms } else { 0 },
+        ran_ms: if started_ms > 0 {
+            ended_ms - started_ms
+        } else {
+            0
+        },
         why: Some(Why::ShepherdLost),
         left: u32::try_from(ended).unwrap_or(u32::MAX),
         peak_resident: sampled_peak(folder),
         ..Facts::default()
     };
     if stuck > 0 {
-        facts.trouble.push(format!("{stuck} of its processes could not be ended"));
+        facts
+            .trouble
+            .push(format!("{stuck} of its processes could not be ended"));
     }
     if !words.is_empty() {
         facts.trouble.push(words.chars().take(400).collect());
@@ -137,14 +153,18 @@ fn end_lost(folder: &AttemptFolder, words: &str) -> Facts {
 /// Nobody saw the end: the newest of its files is the best that is known.
 fn last_sign_of_life(folder: &AttemptFolder) -> Option<u64> {
     let paths = [folder.samples(), folder.log(), folder.report()];
-    let times = paths.iter().filter_map(|path| fs::metadata(path).ok()?.modified().ok());
+    let times = paths
+        .iter()
+        .filter_map(|path| fs::metadata(path).ok()?.modified().ok());
     let newest = times.max()?.duration_since(UNIX_EPOCH).ok()?;
     Some(clock::millis(newest))
 }
 
 fn sampled_peak(folder: &AttemptFolder) -> Option<u64> {
     let text = fs::read_to_string(folder.samples()).ok()?;
-    text.lines().filter_map(|line| line.split_once(' ')?.1.parse().ok()).max()
+    text.lines()
+        .filter_map(|line| line.split_once(' ')?.1.parse().ok())
+        .max()
 }
 
 /// What it came to. `asked` is what this agent asked the shepherd to do.
@@ -154,7 +174,8 @@ pub fn understand(folder: &AttemptFolder, mut facts: Facts, asked: Option<Why>) 
         facts.why = Some(asked);
     }
     let order: Option<Order> = folder.read_order().ok();
-    let report = fs::File::open(folder.report()).and_then(|file| Report::read(std::io::BufReader::new(file)));
+    let report = fs::File::open(folder.report())
+        .and_then(|file| Report::read(std::io::BufReader::new(file)));
     let ending = classify(&Evidence {
         facts: &facts,
         log: &log_end(folder),

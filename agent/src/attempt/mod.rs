@@ -16,6 +16,7 @@ pub mod shepherd;
 mod state;
 mod tail;
 mod watch;
+mod wording;
 
 pub use folder::AttemptFolder;
 pub use keeper::{Attempts, Setting};

@@ -55,7 +55,8 @@ pub struct OutOfMemory {
 #[must_use]
 pub fn out_of_memory(log: &str) -> Option<OutOfMemory> {
     let line = last_line_with(log, &OUT_OF_MEMORY)?;
-    let allocated = before(line, " is allocated by PyTorch").or_else(|| before(line, " already allocated"));
+    let allocated =
+        before(line, " is allocated by PyTorch").or_else(|| before(line, " already allocated"));
     let unallocated = before(line, " is reserved by PyTorch but unallocated");
     let reserved = match (allocated, unallocated) {
         (Some(allocated), Some(more)) => Some(allocated + more),
@@ -64,7 +65,8 @@ pub fn out_of_memory(log: &str) -> Option<OutOfMemory> {
     Some(OutOfMemory {
         line: shortened(line),
         tried: after(line, "Tried to allocate "),
-        capacity: after(line, "has a total capacity of ").or_else(|| before(line, " total capacity")),
+        capacity: after(line, "has a total capacity of ")
+            .or_else(|| before(line, " total capacity")),
         free: before(line, " is free").or_else(|| before(line, " free;")),
         in_use: before(line, " memory in use"),
         allocated,
@@ -106,7 +108,8 @@ impl OutOfMemory {
 
 fn last_line_with<'a>(log: &'a str, words: &[&str]) -> Option<&'a str> {
     // Progress bars rewrite their line with carriage returns.
-    log.rsplit(['\n', '\r']).find(|line| words.iter().any(|word| line.contains(word)))
+    log.rsplit(['\n', '\r'])
+        .find(|line| words.iter().any(|word| line.contains(word)))
 }
 
 /// The amount that follows a word.
@@ -122,7 +125,9 @@ fn after(line: &str, word: &str) -> Option<Bytes> {
 fn before(line: &str, word: &str) -> Option<Bytes> {
     let mut parts = line[..line.find(word)?].rsplit(' ');
     let unit = parts.next()?;
-    let number = parts.next()?.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let number = parts
+        .next()?
+        .trim_start_matches(|c: char| !c.is_ascii_digit());
     size::parse(&format!("{number} {unit}")).ok()
 }
 
@@ -157,9 +162,15 @@ mod tests {
     #[test]
     fn the_numbers_of_todays_text() {
         let found = out_of_memory(TORCH).unwrap();
-        assert_eq!((found.tried, found.capacity, found.free), (gib(1.25), gib(7.65), gib(1.12)));
+        assert_eq!(
+            (found.tried, found.capacity, found.free),
+            (gib(1.25), gib(7.65), gib(1.12))
+        );
         assert_eq!((found.in_use, found.allocated), (gib(6.42), gib(5.91)));
-        assert_eq!(found.reserved, Some(gib(5.91).unwrap() + Bytes::from_mib(350.5)));
+        assert_eq!(
+            found.reserved,
+            Some(gib(5.91).unwrap() + Bytes::from_mib(350.5))
+        );
         assert_eq!(
             found.sentence(),
             "out of device memory when it wanted 1280.0 MiB more (6051.8 MiB allocated, 6402.3 MiB reserved, 6574.1 MiB \
@@ -170,17 +181,27 @@ mod tests {
     #[test]
     fn the_numbers_of_older_and_other_texts() {
         let old = out_of_memory(OLD_TORCH).unwrap();
-        assert_eq!((old.capacity, old.allocated, old.reserved), (gib(7.79), gib(5.12), gib(5.20)));
+        assert_eq!(
+            (old.capacity, old.allocated, old.reserved),
+            (gib(7.79), gib(5.12), gib(5.20))
+        );
         assert_eq!(old.free, Some(Bytes::from_mib(16.94)));
         let hip = out_of_memory(HIP).unwrap();
-        assert_eq!((hip.tried, hip.capacity, hip.allocated), (gib(2.0), gib(23.98), gib(22.10)));
+        assert_eq!(
+            (hip.tried, hip.capacity, hip.allocated),
+            (gib(2.0), gib(23.98), gib(22.10))
+        );
         let bare = out_of_memory("RuntimeError: CUDA error: out of memory").unwrap();
-        assert_eq!(bare.sentence(), "out of device memory: RuntimeError: CUDA error: out of memory");
+        assert_eq!(
+            bare.sentence(),
+            "out of device memory: RuntimeError: CUDA error: out of memory"
+        );
     }
 
     #[test]
     fn faults_are_real_ones() {
-        let xid = "x\n[ 12.3] NVRM: Xid (PCI:0000:01:00): 79, pid=1, GPU has fallen off the bus.\ny\n";
+        let xid =
+            "x\n[ 12.3] NVRM: Xid (PCI:0000:01:00): 79, pid=1, GPU has fallen off the bus.\ny\n";
         assert!(fault(xid).unwrap().contains("Xid (PCI:0000:01:00): 79"));
         for text in [
             "RuntimeError: CUDA error: an illegal memory access was encountered",
@@ -189,7 +210,10 @@ mod tests {
         ] {
             assert!(fault(text).is_some(), "{text}");
         }
-        assert_eq!(fault("RuntimeError: CUDA error: device-side assert triggered"), None);
+        assert_eq!(
+            fault("RuntimeError: CUDA error: device-side assert triggered"),
+            None
+        );
         assert_eq!(out_of_memory("the memory is out of reach"), None);
     }
 }

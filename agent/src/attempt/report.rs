@@ -54,7 +54,11 @@ impl Report {
         match serde_json::from_slice::<Value>(line) {
             Ok(Value::Object(mut said)) => {
                 let memory = said.remove("memory").filter(Value::is_object);
-                let step = [said.get("step_seconds"), said.get("metric").and_then(|metric| metric.get("step_seconds"))];
+                let step = [
+                    said.get("step_seconds"),
+                    said.get("metric")
+                        .and_then(|metric| metric.get("step_seconds")),
+                ];
                 self.on_step(step.into_iter().flatten());
                 if let Some(memory) = memory {
                     self.on_memory(memory);
@@ -68,7 +72,13 @@ impl Report {
     }
 
     fn on_memory(&mut self, memory: Value) {
-        let peak = |name: &str| memory.get(name).and_then(Value::as_f64).filter(|mib| *mib > 0.0).map(Bytes::from_mib);
+        let peak = |name: &str| {
+            memory
+                .get(name)
+                .and_then(Value::as_f64)
+                .filter(|mib| *mib > 0.0)
+                .map(Bytes::from_mib)
+        };
         self.allocated = self.allocated.max(peak("peak_allocated_mib"));
         self.reserved = self.reserved.max(peak("peak_reserved_mib"));
         self.spilled |= memory.get("spilled") == Some(&Value::Bool(true));
@@ -77,7 +87,9 @@ impl Report {
     }
 
     fn on_step<'a>(&mut self, values: impl Iterator<Item = &'a Value>) {
-        let seconds = values.filter_map(Value::as_f64).filter(|seconds| *seconds > 0.0);
+        let seconds = values
+            .filter_map(Value::as_f64)
+            .filter(|seconds| *seconds > 0.0);
         self.step_seconds = seconds.last().or(self.step_seconds);
     }
 
@@ -85,7 +97,12 @@ impl Report {
         self.broken = self.broken.saturating_add(1);
         if self.first_broken.is_none() {
             let text = String::from_utf8_lossy(&line[..line.len().min(4 * SHOWN)]);
-            let text: String = text.trim().chars().filter(|c| !c.is_control()).take(SHOWN).collect();
+            let text: String = text
+                .trim()
+                .chars()
+                .filter(|c| !c.is_control())
+                .take(SHOWN)
+                .collect();
             self.first_broken = Some((number, text));
         }
     }
@@ -96,7 +113,9 @@ impl Report {
         let (number, text) = self.first_broken.as_ref()?;
         Some(match self.broken {
             1 => format!("1 line of the report is not a JSON object (line {number}: {text})"),
-            many => format!("{many} lines of the report are not JSON objects (the first is line {number}: {text})"),
+            many => format!(
+                "{many} lines of the report are not JSON objects (the first is line {number}: {text})"
+            ),
         })
     }
 }
@@ -147,10 +166,15 @@ mod tests {
 
     #[test]
     fn broken_lines_are_counted_and_shown() {
-        let report = read(b"{\"result\": 1}\nnope \xff\n[1]\n\n{\"metric\"\n{\"memory\": {\"spilled\": true}}\n");
+        let report = read(
+            b"{\"result\": 1}\nnope \xff\n[1]\n\n{\"metric\"\n{\"memory\": {\"spilled\": true}}\n",
+        );
         assert_eq!(report.broken, 3);
         let complaint = report.complaint().unwrap();
-        assert_eq!(complaint, "3 lines of the report are not JSON objects (the first is line 2: nope \u{fffd})");
+        assert_eq!(
+            complaint,
+            "3 lines of the report are not JSON objects (the first is line 2: nope \u{fffd})"
+        );
         assert!(report.spilled && report.result.is_some());
     }
 

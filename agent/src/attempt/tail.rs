@@ -60,14 +60,20 @@ impl Tails {
 
     /// Bytes that may be sent now.
     fn room(&self) -> u64 {
-        let under_way: u64 = self.tails.iter().map(|tail| tail.sent.saturating_sub(tail.acked)).sum();
+        let under_way: u64 = self
+            .tails
+            .iter()
+            .map(|tail| tail.sent.saturating_sub(tail.acked))
+            .sum();
         WINDOW.saturating_sub(under_way)
     }
 
     /// True when everything that is in the files now has been sent.
     #[must_use]
     pub fn is_even(&self) -> bool {
-        self.tails.iter().all(|tail| length(&tail.path) <= tail.sent)
+        self.tails
+            .iter()
+            .all(|tail| length(&tail.path) <= tail.sent)
     }
 
     /// True when there is something to send and room to send it.
@@ -83,7 +89,11 @@ impl Tails {
             loop {
                 let room = self.room().min(CHUNK);
                 let tail = &mut self.tails[index];
-                let data = if room > 0 { read(&tail.path, tail.sent, room)? } else { Vec::new() };
+                let data = if room > 0 {
+                    read(&tail.path, tail.sent, room)?
+                } else {
+                    Vec::new()
+                };
                 if data.is_empty() {
                     break;
                 }
@@ -141,7 +151,9 @@ mod tests {
         while !tails.is_even() {
             let chunks = tails.next().unwrap();
             let sum: usize = chunks.iter().map(|chunk| chunk.data.len()).sum();
-            assert!(sum as u64 <= WINDOW && chunks.iter().all(|chunk| chunk.data.len() as u64 <= CHUNK));
+            assert!(
+                sum as u64 <= WINDOW && chunks.iter().all(|chunk| chunk.data.len() as u64 <= CHUNK)
+            );
             for chunk in &chunks {
                 let end = chunk.offset + chunk.data.len() as u64;
                 if chunk.channel() == Channel::Log {
@@ -166,7 +178,10 @@ mod tests {
         assert!(tails.next().unwrap().is_empty() && !tails.has_more() && !tails.is_even());
         let (out, _keep) = tokio::sync::mpsc::unbounded_channel();
         let offsets = [(("a/1/train/1".to_owned(), Channel::Log), (2 << 20) - 5)];
-        tails.rewind(&Link { out, offsets: std::sync::Arc::new(offsets.into()) });
+        tails.rewind(&Link {
+            out,
+            offsets: std::sync::Arc::new(offsets.into()),
+        });
         let chunks = tails.next().unwrap();
         assert_eq!((chunks.len(), chunks[0].data.len()), (1, 5));
         assert!(tails.is_even());

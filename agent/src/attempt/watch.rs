@@ -95,13 +95,23 @@ impl Follow {
         });
         let facts = match begun.await {
             Ok(guard) => {
-                let at_ms = if ordered { clock::unix_ms() } else { launch::started_ms(&self.folder) };
+                let at_ms = if ordered {
+                    clock::unix_ms()
+                } else {
+                    launch::started_ms(&self.folder)
+                };
                 self.on_started(at_ms);
                 self.until_ended(&guard).await;
                 let folder = self.folder.clone();
                 blocking(move || launch::collect(&folder, guard)).await
             }
-            Err(facts) => *facts,
+            Err(facts) => {
+                if !ordered {
+                    // Its start may be owed still, and goes before its ending.
+                    self.on_started(facts.started_ms);
+                }
+                *facts
+            }
         };
         self.on_ended(facts).await;
         self.until_acked().await;
@@ -229,7 +239,11 @@ impl Follow {
 
     /// As much as the window allows.
     async fn send_bytes(&mut self) {
-        let Some(link) = self.link.clone().filter(|_| !self.dropped && self.tails.has_more()) else {
+        let Some(link) = self
+            .link
+            .clone()
+            .filter(|_| !self.dropped && self.tails.has_more())
+        else {
             return;
         };
         let mut tails = self.tails.clone();
@@ -241,7 +255,9 @@ impl Follow {
                     let _ = link.out.send(Outgoing::Chunk(chunk));
                 }
             }
-            Err(error) => tracing::warn!(%error, attempt = self.id, "its log or report cannot be read"),
+            Err(error) => {
+                tracing::warn!(%error, attempt = self.id, "its log or report cannot be read")
+            }
         }
     }
 

@@ -159,7 +159,8 @@ impl DeviceFile {
             None => return Err("a gpu needs its backend: cuda or rocm".to_owned()),
         };
         let usable = self.usable.or(self.total).map(|size| size.0);
-        let usable = usable.ok_or("a gpu needs usable = \"... GiB\", its memory for one process")?;
+        let usable =
+            usable.ok_or("a gpu needs usable = \"... GiB\", its memory for one process")?;
         Ok(DeviceConfig {
             kind: DeviceKind::Gpu,
             id,

@@ -40,12 +40,16 @@ pub struct Session {
 
 #[derive(Debug, Error)]
 pub enum SessionError {
-    #[error("understand the coordinator's address `{address}`: {source}; write it like http://127.0.0.1:7480")]
+    #[error(
+        "understand the coordinator's address `{address}`: {source}; write it like http://127.0.0.1:7480"
+    )]
     Address {
         address: String,
         source: tonic::transport::Error,
     },
-    #[error("work with this coordinator: it speaks another protocol ({0}); upgrade the older of the two")]
+    #[error(
+        "work with this coordinator: it speaks another protocol ({0}); upgrade the older of the two"
+    )]
     Protocol(String),
 }
 
@@ -77,7 +81,11 @@ pub async fn keep(mut session: Session) -> Result<(), SessionError> {
             End::Lost(why) => {
                 // Once per loss: an absent coordinator would fill the log.
                 if !std::mem::replace(&mut told, true) {
-                    tracing::warn!(why, coordinator = session.coordinator, "no session; trying again");
+                    tracing::warn!(
+                        why,
+                        coordinator = session.coordinator,
+                        "no session; trying again"
+                    );
                 }
                 pauses.next().unwrap_or(LONGEST_PAUSE)
             }
@@ -94,10 +102,11 @@ async fn once(session: &mut Session, endpoint: &Endpoint, welcome: &mut bool) ->
 }
 
 fn endpoint(address: &str) -> Result<Endpoint, SessionError> {
-    let endpoint = Endpoint::from_shared(address.to_owned()).map_err(|source| SessionError::Address {
-        address: address.to_owned(),
-        source,
-    })?;
+    let endpoint =
+        Endpoint::from_shared(address.to_owned()).map_err(|source| SessionError::Address {
+            address: address.to_owned(),
+            source,
+        })?;
     Ok(endpoint
         .connect_timeout(DIAL)
         .tcp_nodelay(true)
@@ -111,7 +120,9 @@ fn client(channel: Channel) -> AgentsClient<Channel> {
 }
 
 fn pauses() -> ExponentialBackoff {
-    let builder = ExponentialBuilder::default().with_min_delay(FIRST_PAUSE).with_max_delay(LONGEST_PAUSE);
+    let builder = ExponentialBuilder::default()
+        .with_min_delay(FIRST_PAUSE)
+        .with_max_delay(LONGEST_PAUSE);
     builder.without_max_times().with_jitter().build()
 }
 

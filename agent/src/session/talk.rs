@@ -29,11 +29,17 @@ const FASTEST_HEARTBEAT: Duration = Duration::from_millis(50);
 
 type Out = mpsc::UnboundedSender<AgentMessage>;
 
-pub(super) async fn talk(session: &mut Session, mut client: AgentsClient<Channel>, welcomed: &mut bool) -> End {
+pub(super) async fn talk(
+    session: &mut Session,
+    mut client: AgentsClient<Channel>,
+    welcomed: &mut bool,
+) -> End {
     let (out, outgoing) = mpsc::unbounded_channel();
     send(&out, agent_message::Message::Hello(hello(session)));
     let opened = async {
-        let stream = client.session(UnboundedReceiverStream::new(outgoing)).await?;
+        let stream = client
+            .session(UnboundedReceiverStream::new(outgoing))
+            .await?;
         let mut stream = stream.into_inner();
         let first = stream.message().await?;
         Ok::<_, Status>((stream, first))
@@ -49,7 +55,9 @@ pub(super) async fn talk(session: &mut Session, mut client: AgentsClient<Channel
             *welcomed = true;
             Talk::begin(session, out, welcome).run(stream).await
         }
-        Some(Message::Refuse(refuse)) if refuse.reason.contains("protocol") => End::Protocol(refuse.reason),
+        Some(Message::Refuse(refuse)) if refuse.reason.contains("protocol") => {
+            End::Protocol(refuse.reason)
+        }
         Some(Message::Refuse(refuse)) => End::Refused(refuse.reason),
         Some(_) => End::Protocol("its first message is no welcome".to_owned()),
         None => End::Lost("the coordinator closed the session".to_owned()),
@@ -81,7 +89,8 @@ impl<'a> Talk<'a> {
             session.attempts.note(attempt, Note::Drop);
         }
         let offsets = welcome.offsets.iter();
-        let offsets = offsets.map(|offset| ((offset.attempt.clone(), offset.channel()), offset.bytes));
+        let offsets =
+            offsets.map(|offset| ((offset.attempt.clone(), offset.channel()), offset.bytes));
         let offsets: HashMap<_, _> = offsets.collect();
         let (says, said) = mpsc::unbounded_channel();
         let talk = Self {
@@ -102,7 +111,10 @@ impl<'a> Talk<'a> {
         if let Some(ready) = talk.session.ready.take() {
             let _ = ready.send(());
         }
-        tracing::info!(generation = welcome.generation, "session with the coordinator");
+        tracing::info!(
+            generation = welcome.generation,
+            "session with the coordinator"
+        );
         talk
     }
 
@@ -126,7 +138,9 @@ impl<'a> Talk<'a> {
         match message.message {
             Some(Message::Start(start)) => attempts.start(start, self.generation),
             Some(Message::Stop(stop)) => attempts.note(&stop.attempt, Note::Stop(why(&stop))),
-            Some(Message::ChunkAck(ack)) => attempts.note(&ack.attempt, Note::Has(ack.channel(), ack.bytes)),
+            Some(Message::ChunkAck(ack)) => {
+                attempts.note(&ack.attempt, Note::Has(ack.channel(), ack.bytes))
+            }
             Some(Message::EventAck(ack)) => {
                 let acked = self.session.spool.ack(ack.seq);
                 self.tell_acked(acked);

@@ -14,9 +14,10 @@ use proto::store::v1::{MetaRecord, SweepRecord};
 use super::durable::Durable;
 use super::folder::{self, Lock};
 use super::pairs::{self, PairIter, Pairs, Writes};
+use super::witness::Witness;
 use super::{
     Backup, BackupReport, Batch, Blobs, HistoryPage, HistoryQuery, Loaded, Reader, Store,
-    StoreError, SweepRecords, backup, compact, disk, history, load, version,
+    StoreError, SweepRecords, backup, compact, disk, history, keys, load, version,
 };
 
 /// Of sled's page cache. Hot state is in the coordinator's memory, so this only serves history.
@@ -29,6 +30,7 @@ const AMPLIFICATION: u64 = 8;
 pub struct SledStore {
     tree: Arc<Tree>,
     durable: Durable,
+    witness: Witness,
     broken: Option<String>,
 }
 
@@ -71,7 +73,6 @@ impl SledStore {
         let engine = folder::store(data);
         disk::make_folder(&engine)?;
         let db = open_engine(&engine)?;
-        let durable = Durable::open(&engine)?;
         let tree = Tree {
             db,
             data: data.to_path_buf(),
@@ -79,8 +80,10 @@ impl SledStore {
             lock: Arc::new(lock),
         };
         Ok(Self {
+            witness: Witness::open(&engine, &tree)?,
+            // Last: it syncs what opening has written.
+            durable: Durable::open(&engine)?,
             tree: Arc::new(tree),
-            durable,
             broken: None,
         })
     }
@@ -123,12 +126,18 @@ impl SledStore {
                 None => batch.remove(key),
             }
         }
+        batch.insert(
+            keys::commits(),
+            self.witness.next().to_be_bytes().as_slice(),
+        );
         let db = &self.tree.db;
         guarded(&self.tree.data, "commit to", || {
             db.apply_batch(batch)?;
             db.flush().map(|_| ())
         })?;
-        self.durable.sync()
+        self.durable.sync()?;
+        self.witness.saw();
+        Ok(())
     }
 }
 
@@ -260,6 +269,9 @@ pub fn guarded<T>(
 fn from_sled(path: &Path, doing: &'static str, error: sled::Error) -> StoreError {
     match error {
         sled::Error::Io(error) => StoreError::io(doing, path, error),
+        sled::Error::Corruption { .. } => {
+            StoreError::corrupt(path, "its log does not match its checksums")
+        }
         other => StoreError::corrupt(path, other.to_string()),
     }
 }

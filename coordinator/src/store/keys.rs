@@ -5,6 +5,8 @@
 
 use proto::store::v1::AttemptRecord;
 
+/// How many commits there were; counts anew in a store that is written anew.
+pub const COMMITS: u8 = b'#';
 pub const META: u8 = b'!';
 pub const SWEEP: u8 = b'S';
 /// The sweep file's text, apart from the record, so that heads stay small and are never rewritten with it.
@@ -19,7 +21,7 @@ pub const BY_HOST: u8 = b'h';
 /// Attempts by time, newest first; no value.
 pub const BY_TIME: u8 = b't';
 
-/// Every kind of key but the indexes, which are made from the records.
+/// Every kind of key but the count of commits, and the indexes, which are made from the records.
 pub const RECORDS: [u8; 8] = [META, SWEEP, TOML, ATTEMPT, RULING, MARK, HOST, OBSERVATION];
 
 /// Bytes of (sweep, trial, kind, number).
@@ -31,6 +33,10 @@ pub type Position = [u8; POSITION_LEN];
 
 pub fn meta() -> Vec<u8> {
     vec![META]
+}
+
+pub fn commits() -> Vec<u8> {
+    vec![COMMITS]
 }
 
 pub fn sweep(number: u64) -> Vec<u8> {

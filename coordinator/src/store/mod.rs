@@ -22,6 +22,7 @@ mod memory;
 mod pairs;
 mod verify;
 mod version;
+mod witness;
 
 use std::path::Path;
 use std::sync::Arc;

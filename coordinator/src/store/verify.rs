@@ -90,6 +90,7 @@ impl<P: Pairs> Check<'_, P> {
 
     fn pair(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
         match key.first().copied().unwrap_or_default() {
+            keys::COMMITS => {}
             keys::META => drop(self.record(key, value, |_: &MetaRecord| keys::meta())),
             keys::SWEEP => self.sweep(key, value),
             keys::TOML => self.toml(key, value),

@@ -43,6 +43,7 @@ impl ExpandError {
 /// Trials in file order: the same spec gives the same trials with the same numbers.
 pub fn expand(spec: Spec) -> Result<Plan, ExpandError> {
     let cells = cells(&spec.axes, spec.seed)?;
+    refuse_endless(cells.len(), &spec.when)?;
     let mut trials: Vec<Trial> = Vec::with_capacity(cells.len());
     let mut skipped = Vec::new();
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
@@ -151,6 +152,22 @@ fn zip_row(axes: &[Axis], row: usize) -> Params {
     axes.iter()
         .filter_map(|axis| Some((axis.name.clone(), listed(axis).get(row)?.clone())))
         .collect()
+}
+
+/// Keeps the time of an expansion within a second or so, whoever wrote the file.
+fn refuse_endless(cells: usize, whens: &[When]) -> Result<(), ExpandError> {
+    const MOST: usize = 20_000_000;
+    let values = |when: &When| -> usize {
+        let counts = when.condition.values().map(|value| value.as_array().map_or(1, Vec::len));
+        counts.sum()
+    };
+    let comparisons = whens.iter().map(values).sum::<usize>().saturating_mul(cells);
+    if comparisons <= MOST {
+        return Ok(());
+    }
+    let message = "there are too many conditions for so many cells";
+    let help = "name the cells themselves: list = [{ .. }, { .. }]";
+    Err(ExpandError::new(At::When(0), message, help))
 }
 
 enum Applied {

@@ -1,7 +1,10 @@
 //! `[axes]`: which settings vary, and how they are combined. Refuses empty axes, values named twice, and mixtures of
 //! the four ways (grid, random, list, zip).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
+use toml::de::DeValue;
 
 use super::file::Marks;
 use super::range;
@@ -10,7 +13,6 @@ use super::setting::{self, Spot};
 use super::types::{Axes, Axis, AxisValues, Params};
 use super::value::canonical;
 use crate::plan::MOST_TRIALS;
-use toml::de::DeValue;
 
 /// The axes, and where they stand for what only expansion can find.
 pub(crate) struct ReadAxes {
@@ -124,7 +126,7 @@ fn listed(
     zipped: bool,
     values: Vec<(Option<Value>, Span)>,
 ) -> Option<AxisValues> {
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let mut kept = Vec::with_capacity(values.len());
     let count = values.len();
     for (value, span) in values {
@@ -210,11 +212,12 @@ impl Axes {
                 axes.iter().map(|axis| axis.name.as_str()).collect()
             }
             Self::List(cells) => {
-                let Some((first, others)) = cells.split_first() else {
-                    return Vec::new();
-                };
-                let everywhere = |name: &&String| others.iter().all(|cell| cell.contains_key(*name));
-                first.keys().filter(everywhere).map(String::as_str).collect()
+                let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+                for name in cells.iter().flat_map(Params::keys) {
+                    *counts.entry(name).or_default() += 1;
+                }
+                counts.retain(|_, count| *count == cells.len());
+                counts.into_keys().collect()
             }
         }
     }
@@ -223,48 +226,63 @@ impl Axes {
     pub(crate) fn names(&self) -> Vec<&str> {
         match self {
             Self::List(cells) => {
-                let all: std::collections::BTreeSet<&str> =
-                    cells.iter().flat_map(|cell| cell.keys().map(String::as_str)).collect();
-                all.into_iter().collect()
+                let all: BTreeSet<&String> = cells.iter().flat_map(Params::keys).collect();
+                all.into_iter().map(String::as_str).collect()
             }
             _ => self.sure_names(),
         }
     }
 
-    /// Whether a cell can have this value of this axis.
-    pub(crate) fn can_be(&self, name: &str, value: &Value) -> bool {
+    /// Each name with the texts of the values that are listed for it.
+    pub(crate) fn listed(&self) -> BTreeMap<&str, BTreeSet<String>> {
+        let mut all: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
         match self {
-            Self::None => false,
-            Self::List(cells) => cells.iter().any(|cell| cell.get(name).is_some_and(|v| same(v, value))),
-            Self::Grid(axes) | Self::Zip(axes) | Self::Random { axes, .. } => axes
-                .iter()
-                .filter(|axis| axis.name == name)
-                .any(|axis| match &axis.values {
-                    AxisValues::Listed(values) => values.iter().any(|v| same(v, value)),
-                    AxisValues::Range { from, to, .. } => {
-                        value.as_f64().is_some_and(|number| (*from..=*to).contains(&number))
+            Self::None => {}
+            Self::List(cells) => {
+                for (name, value) in cells.iter().flatten() {
+                    all.entry(name).or_default().insert(canonical(value));
+                }
+            }
+            Self::Grid(axes) | Self::Zip(axes) | Self::Random { axes, .. } => {
+                for axis in axes {
+                    if let AxisValues::Listed(values) = &axis.values {
+                        all.insert(&axis.name, values.iter().map(canonical).collect());
                     }
-                }),
+                }
+            }
         }
+        all
     }
-}
 
-/// Equal as cells are compared: `1` is `1.0`.
-pub(crate) fn same(one: &Value, other: &Value) -> bool {
-    one == other || canonical(one) == canonical(other)
+    /// Whether a range of this name goes over this value.
+    pub(crate) fn in_range(&self, name: &str, value: &Value) -> bool {
+        let Self::Random { axes, .. } = self else {
+            return false;
+        };
+        axes.iter().any(|axis| match &axis.values {
+            AxisValues::Range { from, to, .. } => {
+                axis.name == name && value.as_f64().is_some_and(|number| (*from..=*to).contains(&number))
+            }
+            AxisValues::Listed(_) => false,
+        })
+    }
 }
 
 /// For messages: the values of an axis, if they are few.
 pub(crate) fn shown_values(axes: &Axes, name: &str) -> Option<String> {
-    let values: Vec<String> = match axes {
+    let values: Vec<&Value> = match axes {
         Axes::None => return None,
-        Axes::List(cells) => cells.iter().filter_map(|cell| cell.get(name)).map(Value::to_string).collect(),
+        Axes::List(cells) => cells.iter().filter_map(|cell| cell.get(name)).collect(),
         Axes::Grid(axes) | Axes::Zip(axes) | Axes::Random { axes, .. } => {
             match &axes.iter().find(|axis| axis.name == name)?.values {
-                AxisValues::Listed(values) => values.iter().map(Value::to_string).collect(),
+                AxisValues::Listed(values) => values.iter().collect(),
                 AxisValues::Range { from, to, .. } => return Some(format!("from {from} to {to}")),
             }
         }
     };
-    (values.len() <= 12).then(|| format!("{} has {}", tick(name), values.join(", ")))
+    if values.len() > 12 {
+        return None;
+    }
+    let shown: Vec<String> = values.into_iter().map(Value::to_string).collect();
+    Some(format!("{} has {}", tick(name), shown.join(", ")))
 }

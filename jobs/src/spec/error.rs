@@ -8,7 +8,7 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use serde::Serialize;
 
 /// More than this many errors help nobody; the rest are counted.
-const SHOWN: usize = 50;
+pub(crate) const SHOWN: usize = 50;
 
 /// One thing that is wrong. Lines and columns count from 1, columns in characters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -35,10 +35,7 @@ pub struct SpecErrors {
 }
 
 impl SpecErrors {
-    pub(crate) fn new(text: &str, mut items: Vec<SpecError>) -> Self {
-        items.sort_by(|a, b| (a.span.start, a.span.end).cmp(&(b.span.start, b.span.end)));
-        let more = items.len().saturating_sub(SHOWN);
-        items.truncate(SHOWN);
+    pub(crate) fn new(text: &str, items: Vec<SpecError>, more: usize) -> Self {
         Self {
             items,
             more,
@@ -56,7 +53,7 @@ impl SpecErrors {
             help,
             span: 0..0,
         };
-        Self::new("", vec![item])
+        Self::new("", vec![item], 0)
     }
 
     #[must_use]

@@ -23,9 +23,8 @@ mod when;
 
 pub use error::{SpecError, SpecErrors};
 pub use file::parse;
-pub(crate) use axes::same;
 pub(crate) use file::{Marks, as_text, parse_marked};
 pub(crate) use reader::one_error;
 pub(crate) use placeholder::{Piece, escape, pieces};
-pub(crate) use value::canonical;
+pub(crate) use value::{canonical, same};
 pub use types::*;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::{SpecError, SpecErrors};
+use super::error::{SHOWN, SpecError, SpecErrors};
 use super::units::Wrong;
 use super::{nearest, value};
 
@@ -18,7 +18,18 @@ pub(crate) type Span = Range<usize>;
 pub(crate) struct Reader<'a> {
     file: &'a str,
     text: &'a str,
-    errors: Vec<SpecError>,
+    found: Vec<Found>,
+    /// Errors beyond the kept ones.
+    more: usize,
+}
+
+/// Keeps the work small for files that are wrong all over.
+const KEPT: usize = 1000;
+
+struct Found {
+    span: Span,
+    message: String,
+    help: Option<String>,
 }
 
 /// One `key = value` of a table.
@@ -86,7 +97,8 @@ impl<'a> Reader<'a> {
         Self {
             file,
             text,
-            errors: Vec::new(),
+            found: Vec::new(),
+            more: 0,
         }
     }
 
@@ -111,26 +123,21 @@ impl<'a> Reader<'a> {
     }
 
     fn push(&mut self, span: Span, message: String, help: Option<String>) {
+        if self.found.len() == KEPT {
+            self.more += 1;
+            return;
+        }
         let span = on_chars(self.text, span);
-        let before = &self.text[..span.start];
-        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        self.errors.push(SpecError {
-            file: self.file.to_owned(),
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
-            message,
-            help,
-            span,
-        });
+        self.found.push(Found { span, message, help });
     }
 
     pub fn errors(&self) -> usize {
-        self.errors.len()
+        self.found.len() + self.more
     }
 
     /// What was found, if anything.
     pub fn finish(self) -> Result<(), SpecErrors> {
-        if self.errors.is_empty() {
+        if self.found.is_empty() {
             Ok(())
         } else {
             Err(self.into_errors())
@@ -138,8 +145,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Only after an error.
-    pub fn into_errors(self) -> SpecErrors {
-        SpecErrors::new(self.text, self.errors)
+    pub fn into_errors(mut self) -> SpecErrors {
+        self.found.sort_by_key(|found| (found.span.start, found.span.end));
+        let more = self.more + self.found.len().saturating_sub(SHOWN);
+        let shown = self.found.into_iter().take(SHOWN);
+        let items = shown.map(|found| placed(self.file, self.text, found)).collect();
+        SpecErrors::new(self.text, items, more)
     }
 
     /// `what` must be `wanted`, and is something else.
@@ -267,6 +278,19 @@ impl<'a> Reader<'a> {
                 None
             }
         }
+    }
+}
+
+fn placed(file: &str, text: &str, found: Found) -> SpecError {
+    let before = &text[..found.span.start];
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    SpecError {
+        file: file.to_owned(),
+        line: before.matches('\n').count() + 1,
+        column: before[line_start..].chars().count() + 1,
+        message: found.message,
+        help: found.help,
+        span: found.span,
     }
 }
 

@@ -5,15 +5,16 @@ use super::reader::{Reader, Span};
 
 /// Reports the parser's errors.
 pub(crate) fn report(reader: &mut Reader<'_>, errors: &[toml::de::Error]) {
-    let mut last_line = 0;
+    // Start of the line after the last one that had an error.
+    let mut next_line = 0;
     for error in errors {
         let span = error.span().unwrap_or(0..0);
-        let start = span.start.min(reader.text().len());
-        let line = reader.text().as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count() + 1;
-        if line == last_line {
+        if span.start < next_line {
             continue;
         }
-        last_line = line;
+        let rest = reader.text().as_bytes().get(span.start..).unwrap_or_default();
+        let left = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+        next_line = span.start + left + 1;
         let Plain { message, help, ends } = plain(reader, error.message(), &span);
         match help {
             Some(help) => reader.error_help(span, message, help),
@@ -74,6 +75,10 @@ fn plain(reader: &Reader<'_>, message: &str, span: &Span) -> Plain {
         "unclosed table" | "unclosed array table" => {
             say("the name of the table is not closed", "write [name], or [[when]] for a condition")
         }
+        "cannot recurse further; max recursion depth met" | "recursion limit" => Plain {
+            ends: true,
+            ..say("this is nested too deeply", "a sweep file has tables in tables, not more")
+        },
         "unexpected leading zero" => say("a number cannot start with 0", "write it without, or as text in quotes"),
         "invalid unquoted key" => say("this cannot be a name", "names have letters, digits, - and _ only"),
         _ => Plain {

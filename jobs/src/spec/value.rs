@@ -105,6 +105,18 @@ pub(crate) fn canonical(value: &Value) -> String {
     }
 }
 
+/// Equal as cells are compared: `1` is `1.0`. Agrees with [`canonical`], without making texts.
+pub(crate) fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(a), Value::Number(b)) if a.is_f64() != b.is_f64() => canonical(one) == canonical(other),
+        (Value::Array(ones), Value::Array(others)) => {
+            ones.len() == others.len() && ones.iter().zip(others).all(|(one, other)| same(one, other))
+        }
+        (Value::Object(_), Value::Object(_)) => canonical(one) == canonical(other),
+        _ => one == other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,14 +1,17 @@
 //! `[[when]]`: which cells are dropped or changed. Refuses a condition that no cell can meet, as that is a slip.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 use toml::de::DeValue;
 
-use super::axes::{same, shown_values};
+use super::axes::shown_values;
 use super::names::Names;
 use super::nearest;
 use super::reader::{Entry, Reader, Span, Table};
 use super::setting::{self, Spot};
 use super::types::{Axes, Params, When, WhenAction};
+use super::value::canonical;
 
 const KEYS: [&str; 3] = ["if", "skip", "set"];
 
@@ -25,13 +28,22 @@ pub(crate) fn whens(
         reader.error_help(entry.key_span.clone(), "`when` is a list of conditions", help);
         return (whens, spans);
     };
+    let mut possible = Possible {
+        axes: names.axes,
+        listed: names.axes.listed(),
+        given: BTreeSet::new(),
+    };
     for item in items {
         let DeValue::Table(table) = item.get_ref() else {
             reader.wrong_type(item, "each `when`", "a table");
             continue;
         };
         let table = Table::new("[[when]]", item.span(), table);
-        if let Some(when) = one(reader, names, &whens, table) {
+        if let Some(when) = one(reader, names, &possible, table) {
+            if let WhenAction::Set(set) = &when.action {
+                let texts = set.iter().map(|(name, value)| (name.clone(), canonical(value)));
+                possible.given.extend(texts);
+            }
             whens.push(when);
             spans.push(item.span());
         }
@@ -42,7 +54,7 @@ pub(crate) fn whens(
 fn one(
     reader: &mut Reader<'_>,
     names: &Names<'_>,
-    earlier: &[When],
+    possible: &Possible<'_>,
     mut table: Table<'_>,
 ) -> Option<When> {
     let condition = table.take("if");
@@ -52,7 +64,7 @@ fn one(
     let misspelt = KEYS.map(|key| table.has_nearly(key, &KEYS));
     table.finish(reader, &KEYS);
     let condition = match condition {
-        Some(entry) => conditions(reader, names, earlier, &entry),
+        Some(entry) => conditions(reader, names, possible, &entry),
         None if misspelt[0] => None,
         None => {
             let help = "add a line such as if = { rank = 112, dropout = 0.1 }";
@@ -83,7 +95,7 @@ fn one(
 fn conditions(
     reader: &mut Reader<'_>,
     names: &Names<'_>,
-    earlier: &[When],
+    possible: &Possible<'_>,
     entry: &Entry<'_>,
 ) -> Option<Params> {
     let table = reader.table(entry, "`if`")?;
@@ -108,7 +120,7 @@ fn conditions(
             continue;
         }
         let Some(value) = reader.any(wanted.value) else { continue };
-        if !can_be(axes, earlier, wanted.key, &value) {
+        if !possible.can_be(wanted.key, &value) {
             let written = reader.written(wanted.span());
             let message = format!("no cell has `{}` = {written}", wanted.key);
             match shown_values(axes, wanted.key) {
@@ -121,18 +133,25 @@ fn conditions(
     Some(condition)
 }
 
-/// Whether a cell can have the value, or each of its values, by an axis or by an earlier `set`.
-fn can_be(axes: &Axes, earlier: &[When], name: &str, value: &Value) -> bool {
-    let one = |value: &Value| {
-        axes.can_be(name, value)
-            || earlier.iter().any(|when| match &when.action {
-                WhenAction::Set(set) => set.get(name).is_some_and(|given| same(given, value)),
-                WhenAction::Skip(_) => false,
-            })
-    };
-    match value {
-        Value::Array(any) => one(value) || (!any.is_empty() && any.iter().all(one)),
-        _ => one(value),
+/// The values that axes list, and those that an earlier `set` gave: what a condition may name.
+struct Possible<'s> {
+    axes: &'s Axes,
+    listed: BTreeMap<&'s str, BTreeSet<String>>,
+    given: BTreeSet<(String, String)>,
+}
+
+impl Possible<'_> {
+    /// Whether a cell can have the value, or each of its values.
+    fn can_be(&self, name: &str, value: &Value) -> bool {
+        let any = value.as_array().filter(|any| !any.is_empty());
+        self.is(name, value) || any.is_some_and(|any| any.iter().all(|one| self.is(name, one)))
+    }
+
+    fn is(&self, name: &str, value: &Value) -> bool {
+        let text = canonical(value);
+        self.listed.get(name).is_some_and(|texts| texts.contains(&text))
+            || self.axes.in_range(name, value)
+            || self.given.contains(&(name.to_owned(), text))
     }
 }
 

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use crate::attempt::AttemptFolder;
+use crate::attempt::command;
 use crate::attempt::facts::Facts;
 use crate::attempt::order::Order;
-use crate::attempt::command;
 use crate::os::{self, Reins};
 
 /// What a program left behind may finish, e.g. an upload, after being asked to end.
@@ -31,7 +31,9 @@ pub fn end_rest(reins: &Reins, folder: &AttemptFolder, facts: &mut Facts) {
     }
     let stuck = reins.kill_rest(&mark);
     if stuck > 0 {
-        facts.trouble.push(format!("{stuck} of its processes could not be ended"));
+        facts
+            .trouble
+            .push(format!("{stuck} of its processes could not be ended"));
     }
 }
 
@@ -42,7 +44,10 @@ pub fn note_full_disk(folder: &AttemptFolder, order: &Order, facts: &mut Facts) 
     }
     for path in [folder.path(), order.folder.as_path()] {
         if os::free_space(path).is_some_and(|free| free < FULL) {
-            let text = format!("could not write to {}: No space left on device", path.display());
+            let text = format!(
+                "could not write to {}: No space left on device",
+                path.display()
+            );
             facts.trouble.push(text);
             return;
         }

@@ -20,13 +20,19 @@ pub fn start(folder: &AttemptFolder, order: &Order, reins: &Reins) -> Result<Pro
     };
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null());
-    command.env_clear().envs(passed(&order.pass_env, std::env::vars_os()));
+    command
+        .env_clear()
+        .envs(passed(&order.pass_env, std::env::vars_os()));
     command.envs(&order.env).envs(secrets(&order.secrets)?);
     command.current_dir(&order.folder);
     let log = open_log(&folder.log())?;
-    let again = log.try_clone().map_err(|error| not_written(&folder.log(), &error))?;
+    let again = log
+        .try_clone()
+        .map_err(|error| not_written(&folder.log(), &error))?;
     command.stdout(log).stderr(again);
-    reins.start(&mut command).map_err(|error| explain(order, &error))
+    reins
+        .start(&mut command)
+        .map_err(|error| explain(order, &error))
 }
 
 fn open_log(path: &Path) -> Result<File, String> {
@@ -51,7 +57,8 @@ fn passed(
             None => variable == name,
         })
     };
-    own.filter(|(name, _)| name.to_str().is_some_and(wanted)).collect()
+    own.filter(|(name, _)| name.to_str().is_some_and(wanted))
+        .collect()
 }
 
 fn secrets(
@@ -95,9 +102,17 @@ mod tests {
 
     #[test]
     fn variables_pass_by_name_and_by_beginning() {
-        let own = ["HF_HOME", "HF_TOKEN", "WANDB_MODE", "OTHER"].map(|name| (name.into(), "x".into()));
-        let names = ["HF_*".to_owned(), "WANDB_MODE".to_owned(), "ABSENT".to_owned()];
-        let passed: Vec<_> = passed(&names, own.into_iter()).into_iter().map(|one| one.0).collect();
+        let own =
+            ["HF_HOME", "HF_TOKEN", "WANDB_MODE", "OTHER"].map(|name| (name.into(), "x".into()));
+        let names = [
+            "HF_*".to_owned(),
+            "WANDB_MODE".to_owned(),
+            "ABSENT".to_owned(),
+        ];
+        let passed: Vec<_> = passed(&names, own.into_iter())
+            .into_iter()
+            .map(|one| one.0)
+            .collect();
         assert_eq!(passed, ["HF_HOME", "HF_TOKEN", "WANDB_MODE"]);
     }
 
@@ -110,6 +125,9 @@ mod tests {
         assert_eq!(secrets(&files).unwrap().values().next().unwrap(), "s3cret");
         fs::remove_file(&path).unwrap();
         let error = secrets(&files).unwrap_err();
-        assert!(error.starts_with("could not read the secret TOKEN from "), "{error}");
+        assert!(
+            error.starts_with("could not read the secret TOKEN from "),
+            "{error}"
+        );
     }
 }

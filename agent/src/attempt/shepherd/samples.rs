@@ -53,7 +53,10 @@ impl Samples {
 
     fn write(&mut self, at_ms: u64, resident: u64) {
         if self.file.is_none() {
-            let opened = OpenOptions::new().create(true).append(true).open(&self.path);
+            let opened = OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(&self.path);
             self.file = opened.ok();
         }
         if let Some(file) = &mut self.file {
@@ -79,7 +82,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("samples");
         let mut samples = Samples::new(path.clone());
-        for (at, resident) in [(10, 1000), (30, 1001), (70, 3000), (150, 2000), (61_000, 2000)] {
+        for (at, resident) in [
+            (10, 1000),
+            (30, 1001),
+            (70, 3000),
+            (150, 2000),
+            (61_000, 2000),
+        ] {
             samples.add(at, resident);
         }
         assert_eq!(samples.peak(), 3000);

@@ -22,7 +22,6 @@ pub fn tend(folder: &AttemptFolder, order: &Order, reins: &mut Reins) -> Facts {
         facts.why = Some(why);
         return facts;
     }
-    let kills = os::oom_kills();
     let begin = clock::monotonic();
     let mut program = match program::start(folder, order, reins) {
         Ok(program) => program,
@@ -48,18 +47,20 @@ pub fn tend(folder: &AttemptFolder, order: &Order, reins: &mut Reins) -> Facts {
         samples: Samples::new(folder.samples()),
         asked: None,
         looked: begin,
+        kills: None,
     };
     watch.until_ended(reins, &program, &mut facts);
     match program.exit() {
         Ok(exit) => (facts.exit, facts.signal) = (exit.code, exit.signal),
-        Err(error) => facts.trouble.push(format!("could not read how it ended: {error}")),
+        Err(error) => facts
+            .trouble
+            .push(format!("could not read how it ended: {error}")),
     }
     facts.ran_ms = clock::millis(begin.elapsed());
     finish::end_rest(reins, folder, &mut facts);
     facts.ended_ms = clock::unix_ms();
     facts.peak_resident = peak(&watch.samples, reins);
-    facts.oom_kill = facts.signal == Some(9) || facts.exit == Some(137);
-    facts.oom_kill &= matches!((kills, os::oom_kills()), (Some(before), Some(now)) if now > before);
+    facts.oom_kill = (facts.signal == Some(9) || facts.exit == Some(137)) && watch.oom_kill();
     finish::note_full_disk(folder, order, &mut facts);
     facts
 }
@@ -83,6 +84,8 @@ struct Watch<'a> {
     /// When the program was asked to end.
     asked: Option<Instant>,
     looked: Instant,
+    /// The kernel's count of out-of-memory kills at the first look: who ends before it had no time to fill a host.
+    kills: Option<u64>,
 }
 
 impl Watch<'_> {
@@ -112,6 +115,10 @@ impl Watch<'_> {
         pause.max(Duration::from_millis(1))
     }
 
+    fn oom_kill(&self) -> bool {
+        matches!((self.kills, os::oom_kills()), (Some(before), Some(now)) if now > before)
+    }
+
     fn limit(&self) -> Option<Instant> {
         let limit = Duration::from_millis(self.order.time_limit_ms);
         let open = self.asked.is_none() && !limit.is_zero();
@@ -124,6 +131,9 @@ impl Watch<'_> {
     }
 
     fn on_time(&mut self, now: Instant, reins: &Reins, program: &Program, facts: &mut Facts) {
+        if self.kills.is_none() {
+            self.kills = os::oom_kills();
+        }
         let resident = reins.look(program);
         self.samples.add(clock::millis(now - self.begin), resident);
         if now.duration_since(self.looked) >= LOOK_FOR_STOP {

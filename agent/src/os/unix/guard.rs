@@ -26,7 +26,11 @@ impl Guard {
     pub fn start(program: &Path, folder: &Path) -> io::Result<Self> {
         let (words, said) = io::pipe()?;
         let mut command = Command::new(program);
-        command.arg("shepherd").arg(folder).current_dir("/").stdin(Stdio::null());
+        command
+            .arg("shepherd")
+            .arg(folder)
+            .current_dir("/")
+            .stdin(Stdio::null());
         command.stdout(said.try_clone()?).stderr(said);
         let child = command.spawn()?;
         // The command holds the pipe's other end: while it lives, reading the last words would never end.
@@ -82,7 +86,6 @@ fn open(pid: u32) -> io::Result<OwnedFd> {
     let pid = pid_of(pid).ok_or_else(|| io::Error::other("no process id"))?;
     Ok(pidfd_open(pid, PidfdFlags::empty())?)
 }
-
 
 /// Needs the runtime's context.
 #[allow(unsafe_code)]

@@ -20,7 +20,10 @@ pub use reins::{Program, Reins};
 
 /// A folder that only its owner can look into; parents too, where they are missing.
 pub fn private_folder(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
 }
 
 /// Tells one boot of the machine from another.

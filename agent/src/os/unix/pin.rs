@@ -21,7 +21,9 @@ fn pin_in(root: &Path, backend: Backend, id: &str) -> Option<String> {
         Backend::Cuda => {
             let file = root.join("proc/driver/nvidia/gpus").join(address);
             let text = fs::read_to_string(file.join("information")).ok()?;
-            let line = text.lines().find_map(|line| line.strip_prefix("GPU UUID:"))?;
+            let line = text
+                .lines()
+                .find_map(|line| line.strip_prefix("GPU UUID:"))?;
             Some(line.trim().to_owned())
         }
         Backend::Rocm => {
@@ -66,8 +68,14 @@ mod tests {
         fs::write(amd.join("unique_id"), "9f3b2c1d00aa55ee\n").unwrap();
         let pin = |backend, id| pin_in(root.path(), backend, id);
         assert_eq!(pin(Backend::Cuda, "GPU-1"), Some("GPU-1".into()));
-        assert_eq!(pin(Backend::Cuda, "00000000:0B:00.0"), Some("GPU-5b2a".into()));
-        assert_eq!(pin(Backend::Rocm, "03:00.0"), Some("GPU-9f3b2c1d00aa55ee".into()));
+        assert_eq!(
+            pin(Backend::Cuda, "00000000:0B:00.0"),
+            Some("GPU-5b2a".into())
+        );
+        assert_eq!(
+            pin(Backend::Rocm, "03:00.0"),
+            Some("GPU-9f3b2c1d00aa55ee".into())
+        );
         assert_eq!(pin(Backend::Cuda, "0000:0c:00.0"), None);
         assert_eq!(pin(Backend::Cuda, "0"), None);
     }

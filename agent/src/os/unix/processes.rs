@@ -65,7 +65,10 @@ fn children(pid: u32) -> Option<Vec<u32>> {
     let mut found = Vec::new();
     for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
         let list = fs::read_to_string(thread.path().join("children")).ok()?;
-        found.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+        found.extend(
+            list.split_ascii_whitespace()
+                .filter_map(|pid| pid.parse::<u32>().ok()),
+        );
     }
     Some(found)
 }
@@ -99,7 +102,9 @@ pub(super) fn marked(mark: &str) -> Vec<u32> {
     let own = std::process::id();
     let has = |pid: &u32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|one| one == mark.as_bytes())
+        environment
+            .split(|byte| *byte == 0)
+            .any(|one| one == mark.as_bytes())
     };
     let mut found: Vec<u32> = all().filter(|pid| *pid != own).filter(has).collect();
     found.retain(|pid| started(*pid).is_some());

@@ -1,0 +1,167 @@
+//! How a command reaches a coordinator: the one that was named, the one that runs on the data folder, or one in this
+//! process for the length of the command. Every answer of every verb comes through here; nothing else is read.
+
+use std::time::Duration;
+
+use coordinator::Running;
+use proto::v1::hosts_client::HostsClient;
+use proto::v1::sweeps_client::SweepsClient;
+use tonic::Status;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::context::Context;
+use crate::embedded;
+use crate::error::Error;
+
+/// A sweep of 10,000 trials with its verdicts has tens of megabytes.
+const LARGEST_REPLY: usize = 256 << 20;
+const CONNECT: Duration = Duration::from_secs(5);
+/// For the folder's coordinator to say where it listens, while it is still reading its store.
+const STARTING: Duration = Duration::from_secs(10);
+
+/// One connection.
+#[derive(Clone)]
+pub struct Clients {
+    channel: Channel,
+    pub url: String,
+}
+
+impl Clients {
+    pub async fn connect(url: &str) -> Result<Self, Error> {
+        let endpoint = Endpoint::from_shared(url.to_owned())
+            .map_err(|error| {
+                Error::BadInput(format!("`{url}` is not a coordinator's address: {error}"))
+            })?
+            .connect_timeout(CONNECT)
+            .tcp_nodelay(true)
+            // Long silences are normal on a watched sweep; a dead connection must not be one.
+            .http2_keep_alive_interval(Duration::from_secs(15))
+            .keep_alive_timeout(Duration::from_secs(10))
+            .keep_alive_while_idle(true);
+        let channel = endpoint
+            .connect()
+            .await
+            .map_err(|error| Error::Unreachable {
+                url: url.to_owned(),
+                why: Error::chain(&error),
+            })?;
+        Ok(Self {
+            channel,
+            url: url.to_owned(),
+        })
+    }
+
+    pub fn sweeps(&self) -> SweepsClient<Channel> {
+        SweepsClient::new(self.channel.clone())
+            .max_decoding_message_size(LARGEST_REPLY)
+            .max_encoding_message_size(LARGEST_REPLY)
+    }
+
+    pub fn hosts(&self) -> HostsClient<Channel> {
+        HostsClient::new(self.channel.clone()).max_decoding_message_size(LARGEST_REPLY)
+    }
+
+    pub fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+}
+
+/// A coordinator that answers until [`Open::close`].
+pub struct Open {
+    pub clients: Clients,
+    running: Option<Running>,
+}
+
+impl Open {
+    /// It is in this process, so no agent works for it.
+    pub fn is_embedded(&self) -> bool {
+        self.running.is_some()
+    }
+
+    pub async fn close(self) -> Result<(), Error> {
+        drop(self.clients);
+        match self.running {
+            Some(running) => embedded::stop(running).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// The coordinator for this command. Whoever has the folder's lock is its coordinator, so trying to start one tells
+/// whether one runs; an address that a crash left behind tells nothing.
+pub async fn open(context: &Context) -> Result<Open, Error> {
+    if let Some(url) = &context.coordinator {
+        let clients = Clients::connect(url).await?;
+        return Ok(Open {
+            clients,
+            running: None,
+        });
+    }
+    let deadline = tokio::time::Instant::now() + STARTING;
+    loop {
+        let in_use = match embedded::try_start(&context.data, embedded::ANY_PORT).await {
+            Ok(running) => {
+                let clients = Clients::connect(&format!("http://{}", running.address())).await?;
+                return Ok(Open {
+                    clients,
+                    running: Some(running),
+                });
+            }
+            Err(error) if embedded::is_in_use(&error) => error,
+            Err(error) => return Err(embedded::start_error(&error)),
+        };
+        if let Some(url) = embedded::announced(&context.data)
+            && let Ok(clients) = Clients::connect(&url).await
+        {
+            return Ok(Open {
+                clients,
+                running: None,
+            });
+        }
+        if tokio::time::Instant::now() >= deadline {
+            return Err(embedded::start_error(&in_use));
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// As [`open`], but nothing for a data folder that holds nothing: reading must not create a store.
+pub async fn open_existing(context: &Context) -> Result<Option<Open>, Error> {
+    if context.coordinator.is_none() && !embedded::has_store(&context.data) {
+        return Ok(None);
+    }
+    open(context).await.map(Some)
+}
+
+/// Opens, asks once, closes.
+pub async fn ask<T>(
+    context: &Context,
+    call: impl AsyncFnOnce(&Clients) -> Result<tonic::Response<T>, Status>,
+) -> Result<T, Error> {
+    let open = open(context).await?;
+    let answer = call(&open.clients).await;
+    open.close().await?;
+    Ok(answer?.into_inner())
+}
+
+/// As [`ask`]; `None` when the data folder holds nothing.
+pub async fn ask_existing<T>(
+    context: &Context,
+    call: impl AsyncFnOnce(&Clients) -> Result<tonic::Response<T>, Status>,
+) -> Result<Option<T>, Error> {
+    let Some(open) = open_existing(context).await? else {
+        return Ok(None);
+    };
+    let answer = call(&open.clients).await;
+    open.close().await?;
+    Ok(Some(answer?.into_inner()))
+}
+
+/// What a command about one thing says when the data folder holds nothing.
+pub fn nothing_there(context: &Context, what: &str) -> Error {
+    Error::BadInput(format!(
+        "there is no {what}: the data folder {} holds no sweeps; give another with --data, or a coordinator with \
+         --coordinator",
+        context.data.display()
+    ))
+}

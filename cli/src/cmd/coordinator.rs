@@ -1,0 +1,212 @@
+//! `sweep coordinator run|backup|restore|verify|compact`: the server, and the care of its store. `run` listens on
+//! loopback only: it would let anyone who reaches it run programs on the hosts.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use coordinator::store::{self, Backup, SledStore, Store as _, StoreError};
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::error::{Error, Exit};
+use crate::signals::Asked;
+use crate::{embedded, out};
+
+/// The documented port.
+const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7480);
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Verb {
+    /// Run the coordinator on the data folder until it is asked to end
+    Run(RunArgs),
+    /// Copy the store into a new folder, while no coordinator runs
+    Backup(BackupArgs),
+    /// Make a data folder (--data, empty or new) from a backup
+    Restore(RestoreArgs),
+    /// Read the whole store and list what is damaged
+    Verify,
+    /// Write the store afresh, so that it takes no more room than it needs
+    Compact,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct RunArgs {
+    /// Address to listen on; loopback only
+    #[arg(long, value_name = "ADDR", default_value_t = LISTEN)]
+    pub listen: SocketAddr,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct BackupArgs {
+    /// Folder of the backup; must not exist yet, or be empty
+    pub to: PathBuf,
+    /// Leave out the logs and reports of attempts
+    #[arg(long)]
+    pub without_logs: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct RestoreArgs {
+    /// Folder of the backup
+    pub from: PathBuf,
+}
+
+pub async fn run(verb: Verb, context: &Context) -> Result<Exit, Error> {
+    match verb {
+        Verb::Run(args) => serve(&args, context).await,
+        Verb::Backup(args) => backup(&args, context),
+        Verb::Restore(args) => restore(&args, context),
+        Verb::Verify => verify(context),
+        Verb::Compact => compact(context),
+    }
+}
+
+async fn serve(args: &RunArgs, context: &Context) -> Result<Exit, Error> {
+    if !args.listen.ip().is_loopback() {
+        return Err(not_loopback(args.listen));
+    }
+    let mut asked = Asked::listen()?;
+    let mut running = embedded::start(&context.data, args.listen).await?;
+    let address = format!("http://{}", running.address());
+    if context.json {
+        out::json_line(&json!({ "coordinator": address }))?;
+    } else {
+        out::print(&format!("coordinator ready at {address}"))?;
+    }
+    tokio::select! {
+        () = asked.again() => {}
+        // Nothing is left of it that could be stopped.
+        error = running.failed() => return Err(embedded::start_error(&error)),
+    }
+    tokio::select! {
+        stopped = embedded::stop(running) => stopped.map(|()| Exit::DONE),
+        // What was acknowledged is on the disk: leaving at once loses nothing.
+        () = asked.again() => Ok(Exit::DONE),
+    }
+}
+
+fn not_loopback(listen: SocketAddr) -> Error {
+    Error::Refused(format!(
+        "failed to listen on {listen}: only loopback addresses are allowed, because whoever reaches a coordinator \
+         can run programs on its hosts; TLS and tokens come with a later release. Listen on 127.0.0.1:{port} and \
+         use an SSH tunnel from each host: ssh -N -L {port}:127.0.0.1:{port} THIS-HOST",
+        port = listen.port()
+    ))
+}
+
+fn backup(args: &BackupArgs, context: &Context) -> Result<Exit, Error> {
+    let what = Backup {
+        logs: !args.without_logs,
+    };
+    let opened = stored(SledStore::open_existing(existing(&context.data)?))?;
+    let report = stored(opened.backup(&args.to, what))?;
+    let document = json!({
+        "to": args.to, "records": report.records, "blobs": report.blobs, "log_files": report.log_files,
+    });
+    said(context, &document, || {
+        format!(
+            "backup in {}: {} records, {} blobs, {} files of logs",
+            args.to.display(),
+            report.records,
+            report.blobs,
+            report.log_files
+        )
+    })
+}
+
+fn restore(args: &RestoreArgs, context: &Context) -> Result<Exit, Error> {
+    let report = stored(store::restore(&args.from, &context.data))?;
+    let document = json!({
+        "data": context.data, "records": report.records, "blobs": report.blobs, "log_files": report.log_files,
+    });
+    said(context, &document, || {
+        format!(
+            "restored to {}: {} records, {} blobs, {} files of logs",
+            context.data.display(),
+            report.records,
+            report.blobs,
+            report.log_files
+        )
+    })
+}
+
+fn verify(context: &Context) -> Result<Exit, Error> {
+    let report = stored(store::verify(existing(&context.data)?))?;
+    let document = json!({
+        "sound": report.is_sound(), "sweeps": report.sweeps, "attempts": report.attempts,
+        "rulings": report.rulings, "marks": report.marks, "hosts": report.hosts,
+        "observations": report.observations, "index_entries": report.index_entries, "blobs": report.blobs,
+        "problem_count": report.problem_count, "problems": report.problems,
+    });
+    said(context, &document, || {
+        let mut text = format!(
+            "{} sweeps, {} attempts, {} hosts, {} observations, {} blobs: {}",
+            report.sweeps,
+            report.attempts,
+            report.hosts,
+            report.observations,
+            report.blobs,
+            if report.is_sound() {
+                "sound"
+            } else {
+                "damaged"
+            },
+        );
+        for problem in &report.problems {
+            text.push_str("\n  ");
+            text.push_str(problem);
+        }
+        let more = report
+            .problem_count
+            .saturating_sub(report.problems.len() as u64);
+        if more > 0 {
+            text.push_str(&format!("\n  and {more} more"));
+        }
+        text
+    })?;
+    Ok(if report.is_sound() {
+        Exit::DONE
+    } else {
+        Exit::NOT_SUCCEEDED
+    })
+}
+
+fn compact(context: &Context) -> Result<Exit, Error> {
+    let report = stored(store::compact(existing(&context.data)?))?;
+    let document = json!({
+        "records": report.records, "bytes_before": report.bytes_before, "bytes_after": report.bytes_after,
+    });
+    said(context, &document, || {
+        let mib = |bytes: u64| vram_mib(bytes);
+        format!(
+            "{} records, {} MiB before, {} MiB now",
+            report.records,
+            mib(report.bytes_before),
+            mib(report.bytes_after)
+        )
+    })
+}
+
+fn vram_mib(bytes: u64) -> String {
+    format!("{:.1}", bytes as f64 / f64::from(1 << 20))
+}
+
+/// A store that is to be read must be there; opening one would make it.
+fn existing(data: &Path) -> Result<&Path, Error> {
+    if embedded::has_store(data) {
+        return Ok(data);
+    }
+    Err(Error::BadInput(format!(
+        "{} holds no store; give its folder with --data",
+        data.display()
+    )))
+}
+
+fn stored<T>(result: Result<T, StoreError>) -> Result<T, Error> {
+    result.map_err(|error| embedded::store_error(&error))
+}
+
+fn said(context: &Context, document: &Value, text: impl FnOnce() -> String) -> Result<Exit, Error> {
+    out::document(context, document, |_| text())?;
+    Ok(Exit::DONE)
+}

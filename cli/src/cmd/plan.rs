@@ -1,0 +1,63 @@
+//! `sweep plan FILE`: trial x host with the arithmetic, before anything is submitted. With a coordinator: for its
+//! hosts; else for the hosts that `sweep run` would start with the same flags. Changes nothing.
+
+use std::path::PathBuf;
+
+use proto::v1::{PlanDocument, PlanRequest};
+
+use crate::clients::{self, Clients};
+use crate::context::Context;
+use crate::error::{Error, Exit};
+use crate::local::Choice;
+use crate::pretend::Pretended;
+use crate::sweep_file::{self, Loaded};
+use crate::{embedded, out, render};
+
+/// Show what each trial needs on each host, before anything is submitted
+///
+/// With --coordinator, or when a coordinator runs on the data folder: for its hosts. Else for the hosts that
+/// `sweep run` would start: those of --fleet or --config, or this machine with its CPU.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The sweep file (TOML)
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub hosts: Choice,
+}
+
+pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
+    let loaded = sweep_file::load(&args.file)?;
+    let plan = if args.hosts.is_given() || !has_coordinator(context).await {
+        let pretended = Pretended::start(&args.hosts.hosts()?).await?;
+        let plan = ask(&pretended.clients, loaded).await;
+        pretended.close().await?;
+        plan?
+    } else {
+        clients::ask(context, async |clients| {
+            clients.sweeps().plan(request(loaded)).await
+        })
+        .await?
+    };
+    out::document(context, &plan, render::plan::text)?;
+    Ok(Exit::DONE)
+}
+
+async fn has_coordinator(context: &Context) -> bool {
+    if context.coordinator.is_some() {
+        return true;
+    }
+    match embedded::announced(&context.data) {
+        Some(url) => Clients::connect(&url).await.is_ok(),
+        None => false,
+    }
+}
+
+async fn ask(clients: &Clients, loaded: Loaded) -> Result<PlanDocument, Error> {
+    Ok(clients.sweeps().plan(request(loaded)).await?.into_inner())
+}
+
+fn request(loaded: Loaded) -> PlanRequest {
+    PlanRequest {
+        file: Some(loaded.file),
+    }
+}

@@ -1,0 +1,69 @@
+//! `sweep submit FILE`: hands the sweep to a coordinator and prints its id once it is durable. Waits for nothing
+//! more, and starts nothing itself.
+
+use std::path::PathBuf;
+
+use proto::v1::{SubmitReply, SubmitRequest, SweepFile};
+use uuid::Uuid;
+
+use crate::clients::{self, Clients};
+use crate::context::Context;
+use crate::error::{Error, Exit};
+use crate::{out, sweep_file};
+
+/// Submit a sweep and print its id as soon as it is durable
+///
+/// Without a coordinator it is stored in the data folder, and runs when a coordinator with hosts runs there.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The sweep file (TOML)
+    pub file: PathBuf,
+}
+
+pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
+    let loaded = sweep_file::load(&args.file)?;
+    let open = clients::open(context).await?;
+    let stored_only = open.is_embedded();
+    let submitted = submit(&open.clients, loaded.file).await;
+    open.close().await?;
+    let reply = submitted?;
+    // On stdout the id alone: `id=$(sweep submit FILE)`.
+    out::document(context, &reply, |reply| id(reply).to_owned())?;
+    if let Some(head) = &reply.sweep {
+        out::note(
+            context,
+            &format!("{} trials, {} jobs", head.trials, head.jobs),
+        );
+    }
+    if stored_only {
+        let data = context.data.display();
+        out::note(
+            context,
+            &format!(
+                "stored in {data}; nothing will run until a coordinator runs on that folder \
+                 (sweep coordinator run, or sweep run with the same file)"
+            ),
+        );
+    }
+    Ok(Exit::DONE)
+}
+
+/// Sends it until it is acknowledged or refused. The submission's number makes a second sending harmless.
+pub async fn submit(clients: &Clients, file: SweepFile) -> Result<SubmitReply, Error> {
+    let request = SubmitRequest {
+        submission: Uuid::now_v7().to_string(),
+        file: Some(file),
+    };
+    let mut sweeps = clients.sweeps();
+    let reply = match sweeps.submit(request.clone()).await {
+        // The connection broke: it may or may not have been taken.
+        Err(status) if crate::follow::is_lost(&status) => sweeps.submit(request).await?,
+        reply => reply?,
+    };
+    Ok(reply.into_inner())
+}
+
+/// The sweep's id.
+pub fn id(reply: &SubmitReply) -> &str {
+    reply.sweep.as_ref().map_or("", |head| head.id.as_str())
+}

@@ -1,0 +1,58 @@
+//! Logs to stderr: `SWEEP_LOG` when set, else by `-v`, else warnings for commands and info for servers.
+//! Never stdout, and never an environment or a secret: what is logged is chosen where it is logged.
+
+use std::io::IsTerminal as _;
+
+use tracing_subscriber::EnvFilter;
+
+use crate::args::{Cli, Color};
+
+pub fn start(cli: &Cli) {
+    let level = level(cli.command.is_server(), cli.global.verbose);
+    let asked = std::env::var("SWEEP_LOG")
+        .ok()
+        .filter(|filter| !filter.is_empty());
+    let (filter, wrong) = match asked.as_deref().map(str::parse::<EnvFilter>) {
+        Some(Ok(filter)) => (filter, None),
+        Some(Err(error)) => (EnvFilter::new(level), Some(error)),
+        None => (EnvFilter::new(level), None),
+    };
+    let colour = match cli.global.color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+    };
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colour)
+        .with_target(false)
+        .init();
+    if let Some(error) = wrong {
+        tracing::warn!("SWEEP_LOG is not a log level or filter ({error}); using `{level}`");
+    }
+}
+
+/// The libraries below speak up only at the highest level.
+fn level(server: bool, verbose: u8) -> &'static str {
+    match (server, verbose) {
+        (false, 0) => "warn",
+        (true, 0) | (false, 1) => "warn,sweep=info,agent=info,coordinator=info",
+        (true, 1) | (false, 2) => "info,sweep=debug,agent=debug,coordinator=debug",
+        _ => "trace",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_say_more() {
+        assert_eq!(level(false, 0), "warn");
+        assert!(level(true, 0).contains("coordinator=info"));
+        for (server, verbose) in [(true, 0), (true, 1), (false, 1), (false, 2), (true, 9)] {
+            assert!(level(server, verbose).parse::<EnvFilter>().is_ok());
+        }
+    }
+}

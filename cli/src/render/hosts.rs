@@ -1,0 +1,144 @@
+//! `sweep hosts` and `sweep host ...` for people: one row for each device.
+
+use proto::v1::{DeviceDocument, HostDocument};
+
+use super::SIMULATED;
+use super::format::{device, host, mib, short, time_if};
+use super::paint::paint;
+use super::table::{Kind, Table, printable};
+use super::wrap;
+
+pub fn text(hosts: &[HostDocument]) -> String {
+    if hosts.is_empty() {
+        return "no hosts".to_owned();
+    }
+    let mut table = Table::new(&[
+        ("HOST", Kind::Text),
+        ("STATE", Kind::Word),
+        ("DEVICE", Kind::Text),
+        ("BACKEND", Kind::Word),
+        ("USABLE", Kind::Figure),
+        ("HELD", Kind::Figure),
+        ("GRANTED MiB", Kind::Figure),
+        ("ATTEMPTS", Kind::Figure),
+        ("SLOTS", Kind::Figure),
+    ]);
+    for one in hosts {
+        for (at, device) in one.devices.iter().enumerate() {
+            table.row(cells(one, device, at == 0));
+        }
+    }
+    let mut text = table.to_string();
+    text.push_str(&quarantines(hosts));
+    if hosts.iter().any(|host| host.simulated) {
+        text.push_str(SIMULATED);
+    }
+    paint(&text)
+}
+
+fn cells(one: &HostDocument, card: &DeviceDocument, first: bool) -> [String; 9] {
+    let mark = if card.simulated { " *" } else { "" };
+    let only_first = |text: String| if first { text } else { String::new() };
+    [
+        only_first(host(&one.name)),
+        only_first(state(one)),
+        format!("{}{mark}", device(&card.name)),
+        card.backend.clone(),
+        mib(card.usable_mib),
+        mib(card.held_mib),
+        mib(card.reserved_mib),
+        only_first(one.attempts.len().to_string()),
+        card.slots.to_string(),
+    ]
+}
+
+fn state(host: &HostDocument) -> String {
+    if host.drained {
+        format!("{} drained", host.state)
+    } else {
+        host.state.clone()
+    }
+}
+
+fn quarantines(hosts: &[HostDocument]) -> String {
+    let mut text = String::new();
+    for host in hosts {
+        for device in &host.devices {
+            if let Some(why) = &device.quarantine {
+                let line = format!(
+                    "{} {} gets no work: {}",
+                    host.name,
+                    device.name,
+                    printable(why)
+                );
+                text.push_str(&wrap::paragraph(&line, 0, 4));
+            }
+        }
+    }
+    text
+}
+
+/// One host with all that is known of it.
+pub fn one(host: &HostDocument) -> String {
+    let mut text = text(std::slice::from_ref(host));
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    let facts = [
+        ("class", host.host_class.clone()),
+        ("system", host.os.clone()),
+        ("labels", host.labels.join(", ")),
+        (
+            "agent",
+            format!("{}, generation {}", host.agent_version, host.generation),
+        ),
+        (
+            "last heard",
+            format!("{} UTC", time_if(host.last_seen_at.as_deref())),
+        ),
+        (
+            "attempts",
+            format!(
+                "{} in all, {} succeeded",
+                host.attempts_total, host.attempts_succeeded
+            ),
+        ),
+    ];
+    text.push('\n');
+    for (name, value) in facts {
+        text.push_str(&wrap::paragraph(&format!("{name}: {value}"), 0, 4));
+    }
+    for card in &host.devices {
+        text.push_str(&format!("device {}: {}\n", short(&card.name, 40), card.id));
+    }
+    for attempt in &host.attempts {
+        text.push_str(&format!("running {attempt}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::sample;
+
+    #[test]
+    fn devices_are_rows_and_quarantine_is_said() {
+        let text = sample::plain(&super::text(&[sample::host()]));
+        sample::assert_fits(&text);
+        assert!(text.contains("RTX 3070 Ti *"), "{text}");
+        assert!(text.contains("gets no work: two faults"), "{text}");
+        assert_eq!(super::text(&[]), "no hosts");
+    }
+
+    #[test]
+    fn one_host_lists_what_runs_there() {
+        let text = sample::plain(&one(&sample::host()));
+        sample::assert_fits(&text);
+        assert!(
+            text.contains("running dropout-ab-k3f9q2/1/train/1"),
+            "{text}"
+        );
+        assert!(text.contains("GPU-8c3f2a11"), "{text}");
+    }
+}

@@ -1,0 +1,120 @@
+//! `sweep plan` for people: trial x host, need against room, before anything is submitted.
+
+use std::collections::BTreeSet;
+
+use proto::v1::{PlanDocument, PlannedTrial, VerdictDocument};
+
+use super::format::count;
+use super::paint::paint;
+use super::settings::Settings;
+use super::table::{Kind, named, printable};
+use super::{SIMULATED, verdicts, wrap};
+
+pub fn text(plan: &PlanDocument) -> String {
+    let hosts = match plan.hosts.as_slice() {
+        [] => "no host is known".to_owned(),
+        hosts => format!("on {}", hosts.join(", ")),
+    };
+    let heading = format!(
+        "{}: {}, {}, {hosts}",
+        plan.name,
+        count(plan.trials_total, "trial"),
+        count(plan.jobs_total, "job")
+    );
+    let mut text = format!("{}\n", wrap::paragraph(&heading, 0, 4));
+    let settings = Settings::of(plan.trials.iter().map(|trial| trial.params.as_str()));
+    let mut columns = named(&[("TRIAL", Kind::Figure)]);
+    columns.extend(settings.columns());
+    // Usually all verdicts are for the job that decides the size.
+    let kinds: BTreeSet<&str> = verdicts_of(plan)
+        .map(|verdict| verdict.kind.as_str())
+        .collect();
+    if kinds.len() > 1 {
+        columns.push(("JOB".to_owned(), Kind::Word));
+    }
+    let mut table = verdicts::table(columns);
+    for trial in &plan.trials {
+        let mut first = true;
+        for (verdict, devices) in verdicts::merged(&trial.verdicts) {
+            let mut row = vec![if first {
+                trial.index.to_string()
+            } else {
+                String::new()
+            }];
+            row.extend(settings.cells(first.then_some(trial.params.as_str())));
+            row.extend((kinds.len() > 1).then(|| verdict.kind.clone()));
+            row.extend(verdicts::row(verdict, devices));
+            table.row(row);
+            first = false;
+        }
+    }
+    if !table.is_empty() {
+        text.push_str(&table.to_string());
+    }
+    text.push_str(&would_fit(&plan.trials));
+    let shown = plan.trials.len() as u32;
+    if shown < plan.trials_total {
+        text.push_str(&format!(
+            "the first {shown} of {}\n",
+            count(plan.trials_total, "trial")
+        ));
+    }
+    if plan.simulated {
+        text.push_str(SIMULATED);
+    }
+    paint(&text)
+}
+
+fn verdicts_of(plan: &PlanDocument) -> impl Iterator<Item = &VerdictDocument> {
+    plan.trials.iter().flat_map(|trial| &trial.verdicts)
+}
+
+fn would_fit(trials: &[PlannedTrial]) -> String {
+    let lines: String = trials
+        .iter()
+        .filter_map(|trial| Some((trial.index, trial.would_fit.as_deref()?)))
+        .map(|(index, change)| {
+            wrap::paragraph(
+                &format!("trial {index} would fit: {}", printable(change)),
+                0,
+                4,
+            )
+        })
+        .collect();
+    if lines.is_empty() {
+        lines
+    } else {
+        format!("\n{lines}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::sample;
+
+    #[test]
+    fn the_arithmetic_is_shown() {
+        let text = sample::plain(&super::text(&sample::plan()));
+        sample::assert_fits(&text);
+        assert!(
+            text.contains("7313±120") && text.contains("too_large"),
+            "{text}"
+        );
+        assert!(text.contains("3 x RTX 5060 Ti *"), "{text}");
+        assert!(text.contains("trial 6 would fit: rank 104"), "{text}");
+        assert!(
+            text.starts_with("dropout-ab: 1 trial, 3 jobs, on nvidia-8g, rig\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn without_hosts_it_says_so() {
+        let plan = PlanDocument {
+            name: "a".into(),
+            ..PlanDocument::default()
+        };
+        assert!(super::text(&plan).contains("no host is known"));
+    }
+}

@@ -1,0 +1,244 @@
+//! Documents for the tests of rendering. Figures are made up.
+
+use proto::v1::*;
+
+pub fn plain(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
+pub fn assert_fits(text: &str) {
+    for line in text.lines() {
+        assert!(
+            line.chars().count() <= 100,
+            "{} columns: {line}\n{text}",
+            line.chars().count()
+        );
+    }
+}
+
+pub fn head() -> SweepHead {
+    SweepHead {
+        id: "dropout-ab-k3f9q2".into(),
+        name: "dropout-ab".into(),
+        state: "running".into(),
+        simulated: true,
+        submitted_at: "2026-12-02T04:00:00.000Z".into(),
+        trials: 2,
+        jobs: 6,
+        jobs_settled: 3,
+        jobs_running: 1,
+        about:
+            "Does LoRA dropout 0.1 help at equal steps, and if so at which of the ranks that fit?"
+                .into(),
+        ..SweepHead::default()
+    }
+}
+
+pub fn summary() -> Summary {
+    Summary {
+        trials: 6,
+        jobs: 18,
+        attempts: 15,
+        outcomes: r#"{"succeeded":12,"skipped":3}"#.into(),
+        gpu_seconds: 50_580.0,
+        simulated: true,
+        wall_seconds: Some(65.0),
+        ..Summary::default()
+    }
+}
+
+pub fn results() -> ResultsDocument {
+    let row =
+        |trial: u32, rank: u32, dropout: &str, measured: f64, seconds: f64, score: f64| ResultRow {
+            trial: format!("dropout-ab-k3f9q2/{trial}"),
+            params: format!(r#"{{"rank":{rank},"dropout":{dropout}}}"#),
+            host: Some("rig".into()),
+            device: Some("NVIDIA GeForce RTX 5060 Ti".into()),
+            simulated: true,
+            predicted_mib: Some(7313.2),
+            measured_mib: Some(measured),
+            seconds: Some(seconds),
+            outcome: Some("succeeded".into()),
+            held_out: Some(score),
+            ..ResultRow::default()
+        };
+    let infeasible = ResultRow {
+        trial: "dropout-ab-k3f9q2/6".into(),
+        params: r#"{"rank":112,"dropout":0.1}"#.into(),
+        outcome: Some("infeasible".into()),
+        simulated: true,
+        ..ResultRow::default()
+    };
+    ResultsDocument {
+        sweep: Some(SweepHead {
+            state: "succeeded".into(),
+            ..head()
+        }),
+        rows: vec![
+            row(1, 96, "0.0", 7301.0, 11_340.0, 0.912),
+            infeasible,
+            row(2, 96, "0.1", 7298.4, 11_520.0, 0.913),
+        ],
+        summary: Some(summary()),
+    }
+}
+
+pub fn attempt() -> AttemptDocument {
+    AttemptDocument {
+        id: "dropout-ab-k3f9q2/1/train/1".into(),
+        host: "rig".into(),
+        device: "NVIDIA GeForce RTX 5060 Ti".into(),
+        simulated: true,
+        predicted_mib: Some(7313.2),
+        peak_allocated_mib: Some(7298.4),
+        outcome: Some("succeeded".into()),
+        placed_at: "2026-12-02T04:08:30.000Z".into(),
+        started_at: Some("2026-12-02T04:08:31.000Z".into()),
+        ended_at: Some("2026-12-02T04:09:31.000Z".into()),
+        exit: Some(0),
+        seconds: Some(11_520.0),
+        ..AttemptDocument::default()
+    }
+}
+
+pub fn sweep() -> SweepDocument {
+    let running = AttemptDocument {
+        progress: Some(0.4),
+        outcome: None,
+        ended_at: None,
+        exit: None,
+        peak_allocated_mib: None,
+        ..attempt()
+    };
+    let job = |trial: u32, kind: &str, state: &str| JobDocument {
+        id: format!("dropout-ab-k3f9q2/{trial}/{kind}"),
+        kind: kind.into(),
+        state: state.into(),
+        ..JobDocument::default()
+    };
+    let trial = TrialDocument {
+        id: "dropout-ab-k3f9q2/1".into(),
+        params: r#"{"rank":96,"dropout":0.1}"#.into(),
+        jobs: vec![
+            JobDocument {
+                outcome: Some("skipped".into()),
+                reason: Some("its verdict is certain without it".into()),
+                ..job(1, "probe", "settled")
+            },
+            JobDocument {
+                attempts: vec![running],
+                ..job(1, "train", "active")
+            },
+            job(1, "bake", "waiting"),
+        ],
+        ..TrialDocument::default()
+    };
+    let infeasible = TrialDocument {
+        id: "dropout-ab-k3f9q2/6".into(),
+        params: r#"{"rank":112,"dropout":0.1}"#.into(),
+        jobs: vec![JobDocument {
+            outcome: Some("infeasible".into()),
+            reason: Some("too large for every known host: ".repeat(8)),
+            ..job(6, "train", "settled")
+        }],
+        would_fit: Some("rank 104".into()),
+        ..TrialDocument::default()
+    };
+    SweepDocument {
+        sweep: Some(head()),
+        trials: vec![trial, infeasible],
+        summary: Some(summary()),
+    }
+}
+
+pub fn host() -> HostDocument {
+    HostDocument {
+        name: "nvidia-8g".into(),
+        state: "up".into(),
+        os: "linux".into(),
+        simulated: true,
+        generation: 3,
+        labels: vec!["dataset:2026-09-21".into()],
+        devices: vec![DeviceDocument {
+            id: "GPU-8c3f2a11".into(),
+            name: "NVIDIA GeForce RTX 3070 Ti".into(),
+            kind: "gpu".into(),
+            backend: "cuda".into(),
+            usable_mib: 7833.6,
+            slots: 1,
+            simulated: true,
+            quarantine: Some("two faults within an hour (Xid 79)".into()),
+            ..DeviceDocument::default()
+        }],
+        last_seen_at: Some("2026-12-02T04:08:31.000Z".into()),
+        agent_version: "0.1.0".into(),
+        attempts: vec!["dropout-ab-k3f9q2/1/train/1".into()],
+        ..HostDocument::default()
+    }
+}
+
+pub fn verdict(host: &str, device: &str) -> VerdictDocument {
+    VerdictDocument {
+        host: host.into(),
+        device: device.into(),
+        verdict: "fits".into(),
+        need_mib: Some(7313.0),
+        usable_mib: 7833.6,
+        band_mib: Some(120.0),
+        source: "computed".into(),
+        simulated: true,
+        expected_seconds: Some(11_520.0),
+        kind: "train".into(),
+        ..VerdictDocument::default()
+    }
+}
+
+pub fn plan() -> PlanDocument {
+    let too_large = VerdictDocument {
+        verdict: "too_large".into(),
+        held_mib: 563.0,
+        ..verdict("nvidia-8g", "NVIDIA GeForce RTX 3060 Ti")
+    };
+    let card = verdict("rig", "NVIDIA GeForce RTX 5060 Ti");
+    PlanDocument {
+        name: "dropout-ab".into(),
+        trials_total: 1,
+        jobs_total: 3,
+        trials: vec![PlannedTrial {
+            index: 6,
+            params: r#"{"rank":112,"dropout":0.1}"#.into(),
+            verdicts: vec![too_large, card.clone(), card.clone(), card],
+            jobs: vec!["probe".into(), "train".into(), "bake".into()],
+            would_fit: Some("rank 104, or save_on_cpu without the weights".into()),
+        }],
+        hosts: vec!["nvidia-8g".into(), "rig".into()],
+        simulated: true,
+    }
+}
+
+pub fn why() -> WhyDocument {
+    let term = |name: &str, mib: f64| TermDocument {
+        name: name.into(),
+        mib,
+        mark: "computed".into(),
+    };
+    WhyDocument {
+        job: "dropout-ab-k3f9q2/6/train".into(),
+        state: "waiting".into(),
+        reason: "too large for nvidia-8g RTX 3060 Ti: needs 7313 ± 120 of 7271 MiB".into(),
+        code: "too_large".into(),
+        verdicts: vec![VerdictDocument {
+            verdict: "too_large".into(),
+            held_mib: 563.0,
+            terms: vec![term("weights", 3421.5), term("activations", 3891.5)],
+            ..verdict("nvidia-8g", "NVIDIA GeForce RTX 3060 Ti")
+        }],
+        would_fit: Some("rank 104".into()),
+        hosts: vec![HostReason {
+            host: "nvidia-8g".into(),
+            device: "NVIDIA GeForce RTX 3060 Ti".into(),
+            code: "too_large".into(),
+            reason: "too large".into(),
+        }],
+    }
+}

@@ -1,0 +1,130 @@
+//! `sweep why` for people: the reason in a sentence, the arithmetic of each device, the terms of the need, and what
+//! would make it fit.
+
+use proto::v1::{VerdictDocument, WhyDocument};
+
+use super::format::{device, host};
+use super::paint::paint;
+use super::table::{Kind, Table, printable};
+use super::{SIMULATED, verdicts, wrap};
+
+pub fn text(why: &WhyDocument) -> String {
+    let mut text = format!("{}: {}", why.job, why.state);
+    if !why.code.is_empty() {
+        text.push_str(&format!(" ({})", why.code));
+    }
+    text.push('\n');
+    if !why.reason.is_empty() {
+        text.push_str(&wrap::paragraph(&printable(&why.reason), 0, 0));
+    }
+    if !why.verdicts.is_empty() {
+        text.push_str(&format!("\n{}", arithmetic(&why.verdicts)));
+    }
+    if let Some(terms) = terms(&why.verdicts) {
+        text.push_str(&format!("\n{terms}"));
+    }
+    if !why.hosts.is_empty() {
+        text.push('\n');
+    }
+    for reason in &why.hosts {
+        let place = [host(&reason.host), device(&reason.device)].join(" ");
+        let line = format!("{}: {}", place.trim(), printable(&reason.reason));
+        text.push_str(&wrap::paragraph(&line, 0, 4));
+    }
+    if let Some(would_fit) = &why.would_fit {
+        text.push_str(&format!(
+            "\n{}",
+            wrap::paragraph(&format!("would fit: {}", printable(would_fit)), 0, 4)
+        ));
+    }
+    if why.verdicts.iter().any(|verdict| verdict.simulated) {
+        text.push_str(SIMULATED);
+    }
+    paint(&text)
+}
+
+fn arithmetic(all: &[VerdictDocument]) -> String {
+    let mut table = verdicts::table(Vec::new());
+    for (verdict, devices) in verdicts::merged(all) {
+        table.row(verdicts::row(verdict, devices));
+    }
+    table.to_string()
+}
+
+/// What the need consists of, for the first device where it is known in parts.
+fn terms(all: &[VerdictDocument]) -> Option<String> {
+    let verdict = all.iter().find(|verdict| !verdict.terms.is_empty())?;
+    let mut table = Table::new(&[
+        ("TERM", Kind::Text),
+        ("MiB", Kind::Figure),
+        ("FROM", Kind::Word),
+    ]);
+    for term in &verdict.terms {
+        table.row([
+            term.name.clone(),
+            format!("{:.1}", term.mib),
+            term.mark.clone(),
+        ]);
+    }
+    if let Some(need) = verdict.need_mib {
+        table.row([
+            "need".to_owned(),
+            format!("{need:.1}"),
+            verdict.source.clone(),
+        ]);
+    }
+    table.row([
+        "usable".to_owned(),
+        format!("{:.1}", verdict.usable_mib),
+        String::new(),
+    ]);
+    table.row([
+        "held by others".to_owned(),
+        format!("{:.1}", verdict.held_mib),
+        String::new(),
+    ]);
+    let room = verdict.usable_mib - verdict.held_mib;
+    table.row([
+        "room".to_owned(),
+        format!("{room:.1}"),
+        "usable - held".to_owned(),
+    ]);
+    if let Some(need) = verdict.need_mib {
+        let left = room - need;
+        let name = if left < 0.0 { "short by" } else { "to spare" };
+        table.row([name.to_owned(), format!("{:.1}", left.abs()), band(verdict)]);
+    }
+    Some(format!(
+        "on {} {}:\n{table}",
+        host(&verdict.host),
+        device(&verdict.device)
+    ))
+}
+
+fn band(verdict: &VerdictDocument) -> String {
+    match verdict.band_mib {
+        Some(band) if band > 0.0 => format!("give or take {band:.1}"),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::render::sample;
+
+    #[test]
+    fn the_arithmetic_and_its_terms_are_shown() {
+        let text = sample::plain(&super::text(&sample::why()));
+        sample::assert_fits(&text);
+        assert!(
+            text.starts_with("dropout-ab-k3f9q2/6/train: waiting (too_large)\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("short by          42.4  give or take 120.0"),
+            "{text}"
+        );
+        assert!(text.contains("weights         3421.5  computed"), "{text}");
+        assert!(text.contains("would fit: rank 104"), "{text}");
+    }
+}

@@ -1,0 +1,70 @@
+//! Need against room in whole bytes, as `vram::verdict` has it: fits is need + band <= room, too large is
+//! need - band > room, anything else is uncertain. No floats, and no other rule.
+
+use vram::{Bytes, VerdictKind};
+
+use super::Sizing;
+
+/// The two figures that decide. Of an unknown size nothing is too large and nothing fits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Size {
+    pub least: Bytes,
+    pub most: Bytes,
+}
+
+impl Size {
+    const UNKNOWN: Self = Self {
+        least: Bytes::ZERO,
+        most: Bytes(u64::MAX),
+    };
+
+    pub fn of(sizing: Option<&Sizing>) -> Self {
+        sizing.map_or(Self::UNKNOWN, |known| Self {
+            least: known.need.saturating_sub(known.band),
+            most: known.need + known.band,
+        })
+    }
+
+    /// Room for either of two.
+    pub fn either(self, other: Self) -> Self {
+        Self {
+            least: self.least.max(other.least),
+            most: self.most.max(other.most),
+        }
+    }
+
+    pub fn judge(self, spills: bool, room: Bytes) -> VerdictKind {
+        if self.most <= room {
+            VerdictKind::Fits
+        } else if self.least <= room {
+            VerdictKind::Uncertain
+        } else if spills {
+            VerdictKind::Spills
+        } else {
+            VerdictKind::TooLarge
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size(need: u64, band: u64) -> Size {
+        Size {
+            least: Bytes(need - band),
+            most: Bytes(need + band),
+        }
+    }
+
+    #[test]
+    fn the_band_decides_at_its_edges() {
+        let judge = |need, room| size(need, 10).judge(false, Bytes(room));
+        assert_eq!(judge(90, 100), VerdictKind::Fits);
+        assert_eq!(judge(91, 100), VerdictKind::Uncertain);
+        assert_eq!(judge(110, 100), VerdictKind::Uncertain);
+        assert_eq!(judge(111, 100), VerdictKind::TooLarge);
+        assert_eq!(size(111, 10).judge(true, Bytes(100)), VerdictKind::Spills);
+        assert_eq!(Size::of(None).judge(false, Bytes(100)), VerdictKind::Uncertain);
+    }
+}

@@ -1,0 +1,47 @@
+//! A host's file, as its owner would write it: a CPU with slots, this machine's Python, the room's programs. Jobs find
+//! the room in `$ROOM`. Another data folder or another environment can be given.
+
+use std::path::PathBuf;
+
+use crate::{Agent, Room};
+
+#[derive(Clone)]
+pub struct Host {
+    pub name: String,
+    pub slots: u32,
+    /// The agent's `--data`; the room's if absent.
+    pub data: Option<PathBuf>,
+    /// More variables for the agent's process.
+    pub env: Vec<(String, String)>,
+}
+
+impl Host {
+    #[must_use]
+    pub fn new(name: &str, slots: u32) -> Self {
+        Self {
+            name: name.to_owned(),
+            slots,
+            data: None,
+            env: Vec::new(),
+        }
+    }
+
+    /// Writes the file; returns its path.
+    pub fn write(&self, room: &Room) -> PathBuf {
+        let Self { name, slots, .. } = self;
+        let (room_path, kit) = (room.path().display(), room.path().join("kit"));
+        let text = format!(
+            "name = \"{name}\"\npython = \"python3\"\nkit = {kit:?}\nenv = {{ ROOM = \"{room_path}\" }}\n\n\
+             [[device]]\nkind = \"cpu\"\nusable = \"4 GiB\"\nslots = {slots}\n"
+        );
+        room.file(&format!("{name}.host.toml"), &text)
+    }
+
+    /// Starts its agent and waits until the coordinator has taken it in.
+    #[must_use]
+    pub fn agent(&self, room: &Room, coordinator: &str) -> Agent {
+        let mut agent = Agent::new(self, room, coordinator);
+        agent.start();
+        agent
+    }
+}
