@@ -94,8 +94,9 @@ pub async fn run(options: AgentOptions) -> Result<(), AgentError> {
         ended = &mut session => Some(ended),
     };
     let result = match ended {
-        Some(Ok(Err(refused))) => Err(refused.into()),
-        Some(_) => Ok(()),
+        Some(Ok(ended)) => ended.map_err(AgentError::from),
+        // The session is never aborted before this: it panicked, and that is not to be hidden.
+        Some(Err(error)) => std::panic::resume_unwind(error.into_panic()),
         None => {
             let leave = *options.leave.borrow();
             if leave == Leave::Suspended {

@@ -9,6 +9,8 @@ mod coordinator;
 mod host;
 
 use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use agent::Leave;
@@ -199,4 +201,56 @@ async fn two_agents_and_another_protocol_are_refused() {
         other.to_string().contains("speaks another protocol"),
         "{other}"
     );
+}
+
+/// A small file system of its own, where this process may mount one.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(at: PathBuf) -> Option<Self> {
+        fs::create_dir_all(&at).unwrap();
+        let mut mount = Command::new("mount");
+        mount
+            .args(["-t", "tmpfs", "-o", "size=400k", "tmpfs"])
+            .arg(&at)
+            .stderr(Stdio::null());
+        let mounted = mount.status().is_ok_and(|status| status.success());
+        mounted.then_some(Self(at))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_is_reported_and_the_next_start_says_so_too() {
+    let (coordinator, address) = Coordinator::serve().await;
+    let host = Host::new(address);
+    let Some(disk) = SmallDisk::mount(host.root.path().join("agent")) else {
+        eprintln!("not run: this needs the right to mount a file system");
+        return;
+    };
+    let running = host.agent(Leave::Running).await;
+    coordinator.start(A, "head -c 2000000 /dev/zero || exit 5");
+    let ended = coordinator.until_ended(A).await;
+    assert_eq!((ended.outcome.as_str(), ended.exit), ("failed", Some(5)));
+    assert!(
+        ended.detail.contains("No space left on device"),
+        "{}",
+        ended.detail
+    );
+    assert_eq!(coordinator.log(A).len() as u64, ended.log_bytes);
+    coordinator.start(B, "exit 0");
+    let ended = coordinator.until_ended(B).await;
+    assert_eq!(ended.outcome, "failed");
+    assert!(
+        ended.detail.contains("No space left on device"),
+        "{}",
+        ended.detail
+    );
+    running.end().await;
+    drop(disk);
 }

@@ -49,7 +49,7 @@ pub struct Global {
     )]
     pub data: Option<PathBuf>,
 
-    /// Coordinator to talk to, e.g. http://127.0.0.1:7300
+    /// Coordinator to talk to, e.g. http://127.0.0.1:7480
     #[arg(
         long,
         global = true,
@@ -174,7 +174,7 @@ mod tests {
             "sweep host drain rig",
             "sweep host resume rig",
             "sweep host forget rig",
-            "sweep --data d coordinator run --listen 127.0.0.1:7300",
+            "sweep --data d coordinator run --listen 127.0.0.1:7480",
             "sweep coordinator backup to",
             "sweep coordinator restore from",
             "sweep coordinator verify",

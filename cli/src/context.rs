@@ -77,7 +77,7 @@ fn coordinator_url(text: &str) -> Result<String, Error> {
         .map(|(_, port)| port.parse::<u16>().is_ok());
     if address.contains('/') || port != Some(true) {
         return Err(Error::BadInput(format!(
-            "`{text}` is not a coordinator's address; write it like http://127.0.0.1:7300"
+            "`{text}` is not a coordinator's address; write it like http://127.0.0.1:7480"
         )));
     }
     Ok(format!("http://{address}"))

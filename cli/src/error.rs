@@ -47,7 +47,7 @@ pub enum Error {
     #[error("{0}")]
     Refused(String),
     /// The coordinator's own answer.
-    #[error("{}", .0.message())]
+    #[error("{}", said(.0))]
     Status(Box<tonic::Status>),
     #[error("failed to {doing} {what}: {source}")]
     Io {
@@ -63,6 +63,17 @@ pub enum Error {
     /// Whoever read our output has gone: nothing is wrong, and nobody is there to be told.
     #[error("the reader of the output has gone")]
     Pipe,
+}
+
+/// The coordinator's own words; or what a broken connection means for whoever asked.
+fn said(status: &tonic::Status) -> String {
+    let message = status.message();
+    if status.code() != Code::Unavailable && crate::follow::is_lost(status) {
+        return format!(
+            "failed to reach the coordinator: the connection broke ({message}); run the command again"
+        );
+    }
+    message.to_owned()
 }
 
 impl Error {
@@ -97,6 +108,7 @@ impl Error {
             Self::Spec(_) | Self::BadInput(_) | Self::Unreadable { .. } => Exit::BAD_INPUT,
             Self::Unreachable { .. } => Exit::UNREACHABLE,
             Self::Refused(_) => Exit::REFUSED,
+            Self::Status(status) if crate::follow::is_lost(status) => Exit::UNREACHABLE,
             Self::Status(status) => match status.code() {
                 Code::InvalidArgument | Code::NotFound | Code::OutOfRange => Exit::BAD_INPUT,
                 Code::Unavailable => Exit::UNREACHABLE,

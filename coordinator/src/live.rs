@@ -59,17 +59,23 @@ impl Said {
 }
 
 impl Live {
-    /// Bytes of a report as they arrive. `whole` gives the file from its start, for an attempt that is new here.
-    pub fn take(&self, id: &AttemptId, offset: u64, bytes: &[u8], whole: impl FnOnce() -> Vec<u8>) {
+    /// Bytes of a report as they arrive. `whole` hands over the file from its start, piece by piece, for an attempt
+    /// that is new here.
+    pub fn take(
+        &self,
+        id: &AttemptId,
+        offset: u64,
+        bytes: &[u8],
+        whole: impl FnOnce(&mut dyn FnMut(&[u8])),
+    ) {
         let Ok(mut attempts) = self.attempts.lock() else {
             return;
         };
         let said = attempts.entry(id.clone()).or_default();
         let end = offset + bytes.len() as u64;
         if offset > said.seen {
-            let all = whole();
             *said = Said::default();
-            said.take(&all);
+            whole(&mut |bytes| said.take(bytes));
         } else if end > said.seen {
             let new = usize::try_from(said.seen - offset).unwrap_or(usize::MAX);
             said.take(bytes.get(new..).unwrap_or_default());
@@ -98,9 +104,9 @@ mod tests {
     fn lines_split_over_chunks_and_sent_twice_count_once() {
         let live = Live::default();
         let text = b"{\"metric\":{\"loss\":0.5},\"step\":1}\n{\"progress\":0.25}\nnot json\n";
-        live.take(&id(), 0, &text[..10], Vec::new);
-        live.take(&id(), 0, &text[..20], Vec::new);
-        live.take(&id(), 20, &text[20..], Vec::new);
+        live.take(&id(), 0, &text[..10], |_| ());
+        live.take(&id(), 0, &text[..20], |_| ());
+        live.take(&id(), 20, &text[20..], |_| ());
         let said = live.get(&id()).expect("said");
         assert_eq!(
             (said.metrics["loss"].as_f64(), said.progress),
@@ -112,8 +118,10 @@ mod tests {
     #[test]
     fn after_a_restart_the_file_is_read_from_its_start() {
         let live = Live::default();
-        let whole = || b"{\"metric\":{\"loss\":0.1}}\n".to_vec();
-        live.take(&id(), 100, b"x", whole);
+        live.take(&id(), 100, b"x", |give| {
+            give(b"{\"metric\":{\"lo");
+            give(b"ss\":0.1}}\n");
+        });
         assert_eq!(
             live.close(&id()).map(|said| said.metrics["loss"].as_f64()),
             Some(Some(0.1))

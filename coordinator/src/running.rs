@@ -74,7 +74,8 @@ pub struct Running {
     address: SocketAddr,
     data: PathBuf,
     engine: EngineHandle,
-    ended: oneshot::Receiver<Option<StoreError>>,
+    /// Absent once its end has been told.
+    ended: Option<oneshot::Receiver<Option<StoreError>>>,
     close: CancellationToken,
     server: tokio::task::JoinHandle<Result<(), tonic::transport::Error>>,
 }
@@ -118,7 +119,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         address,
         data: options.data,
         engine: started.handle,
-        ended: started.ended,
+        ended: Some(started.ended),
         close,
         server,
     })
@@ -153,11 +154,15 @@ impl Running {
 
     /// Resolves when the coordinator could not go on by itself.
     pub async fn failed(&mut self) -> StartError {
-        match (&mut self.ended).await {
-            Ok(Some(error)) => error.into(),
-            // An engine that was told to stop has not failed: whoever told it is waiting elsewhere.
-            Ok(None) | Err(_) => std::future::pending().await,
+        if let Some(ended) = &mut self.ended {
+            let end = ended.await;
+            self.ended = None;
+            if let Ok(Some(error)) = end {
+                return error.into();
+            }
         }
+        // An engine that was told to stop has not failed: whoever told it is waiting elsewhere.
+        std::future::pending().await
     }
 
     /// Ends it: what was acknowledged is on the disk already.
@@ -171,7 +176,10 @@ impl Running {
             // Streams that are still open (agents, watchers) would keep it for ever.
             Err(_) => server.abort(),
         }
-        let failed = self.ended.await.ok().flatten();
+        let failed = match self.ended {
+            Some(ended) => ended.await.ok().flatten(),
+            None => None,
+        };
         store::retract(&self.data)?;
         failed.map_or(Ok(()), |error| Err(error.into()))
     }

@@ -11,6 +11,8 @@ import os
 import sys
 import time
 
+sys.dont_write_bytecode = True  # the folder of the kit may be read-only, and is not ours to fill
+
 import digits_data
 import digits_net
 import sweep_report

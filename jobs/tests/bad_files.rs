@@ -44,7 +44,9 @@ fn every_bad_file_gets_its_message() {
         }
         let expected = fs::read_to_string(&expected_path).unwrap_or_default();
         if found != expected {
-            wrong.push(format!("{name}\n--- expected\n{expected}--- found\n{found}"));
+            wrong.push(format!(
+                "{name}\n--- expected\n{expected}--- found\n{found}"
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -60,10 +62,16 @@ fn every_message_has_its_place_and_something_to_do() {
         for item in errors.items() {
             assert_eq!(item.file, name);
             assert!(item.line >= 1 && item.column >= 1, "{name}: {item:?}");
-            assert!(item.line <= text.split(|byte| *byte == b'\n').count(), "{name}: {item:?}");
+            assert!(
+                item.line <= text.split(|byte| *byte == b'\n').count(),
+                "{name}: {item:?}"
+            );
             let place = format!("{name}:{}:{}", item.line, item.column);
             let whole_file = (item.line, item.column) == (1, 1);
-            assert!(whole_file || errors.to_string().contains(&place), "{name}: {item:?}");
+            assert!(
+                whole_file || errors.to_string().contains(&place),
+                "{name}: {item:?}"
+            );
             assert!(!item.message.ends_with('.'), "{name}: {}", item.message);
         }
     }
@@ -75,7 +83,10 @@ fn errors_are_json_with_stable_fields() {
     let json = serde_json::to_value(&errors).unwrap();
     let unknown = &json[0];
     assert_eq!(unknown["file"], "x.toml");
-    assert_eq!((&unknown["line"], &unknown["column"]), (&2.into(), &1.into()));
+    assert_eq!(
+        (&unknown["line"], &unknown["column"]),
+        (&2.into(), &1.into())
+    );
     assert_eq!(unknown["message"], "unknown key `nmae` in [sweep]");
     assert_eq!(unknown["help"], "did you mean `name`?");
 }

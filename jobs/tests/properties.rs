@@ -27,13 +27,18 @@ fn value() -> impl Strategy<Value = String> {
 }
 
 fn axes(lengths: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Axis>> {
-    let values = proptest::collection::btree_set(value(), lengths).prop_map(Vec::from_iter).boxed();
-    let names = proptest::sample::subsequence(vec!["alpha", "b", "c-d", "e.f"], 1..=4).prop_shuffle();
+    let values = proptest::collection::btree_set(value(), lengths)
+        .prop_map(Vec::from_iter)
+        .boxed();
+    let names =
+        proptest::sample::subsequence(vec!["alpha", "b", "c-d", "e.f"], 1..=4).prop_shuffle();
     names.prop_flat_map(move |names| {
         let count = names.len();
-        (Just(names), proptest::collection::vec(values.clone(), count)).prop_map(|(names, values)| {
-            names.into_iter().map(String::from).zip(values).collect()
-        })
+        (
+            Just(names),
+            proptest::collection::vec(values.clone(), count),
+        )
+            .prop_map(|(names, values)| names.into_iter().map(String::from).zip(values).collect())
     })
 }
 
@@ -54,13 +59,20 @@ fn cells(text: &str) -> Vec<Params> {
 }
 
 fn texts(cells: &[Params]) -> BTreeSet<String> {
-    cells.iter().map(|cell| serde_json::to_string(cell).unwrap()).collect()
+    cells
+        .iter()
+        .map(|cell| serde_json::to_string(cell).unwrap())
+        .collect()
 }
 
 fn shipped() -> Vec<Vec<u8>> {
     let entries = fs::read_dir(env!("CARGO_MANIFEST_DIR")).unwrap();
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-    paths.extend(fs::read_dir(bad()).unwrap().map(|entry| entry.unwrap().path()));
+    paths.extend(
+        fs::read_dir(bad())
+            .unwrap()
+            .map(|entry| entry.unwrap().path()),
+    );
     paths.retain(|path| path.extension().is_some_and(|end| end == "toml"));
     paths.sort();
     paths.iter().map(|path| fs::read(path).unwrap()).collect()

@@ -30,11 +30,18 @@ fn every_shipped_sweep_is_planned() {
 
 #[test]
 fn the_memory_model_reads_every_trial() {
-    for name in ["dropout-ab.toml", "rank-ceiling.toml", "quant-dora.toml", "release-bake.toml", "local-digits.toml"] {
+    for name in [
+        "dropout-ab.toml",
+        "rank-ceiling.toml",
+        "quant-dora.toml",
+        "release-bake.toml",
+        "local-digits.toml",
+    ] {
         let plan = plan(name);
         for trial in &plan.trials {
             for kind in plan.kinds() {
-                let read = vram::Workload::new(kind.mode(), &plan.settings(trial), plan.spec.place.memory);
+                let read =
+                    vram::Workload::new(kind.mode(), &plan.settings(trial), plan.spec.place.memory);
                 assert!(read.is_ok(), "{name} {kind}: {:?}", read.err());
             }
         }
@@ -44,7 +51,11 @@ fn the_memory_model_reads_every_trial() {
 #[test]
 fn dropout_ab_has_both_arms_at_each_rank() {
     let plan = plan("dropout-ab.toml");
-    let cells: Vec<_> = plan.trials.iter().map(|trial| json!(trial.params)).collect();
+    let cells: Vec<_> = plan
+        .trials
+        .iter()
+        .map(|trial| json!(trial.params))
+        .collect();
     assert_eq!(
         cells,
         [

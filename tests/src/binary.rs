@@ -9,7 +9,9 @@ use std::sync::OnceLock;
 #[must_use]
 pub fn project() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().expect("the package lies in the project").to_owned()
+    here.parent()
+        .expect("the package lies in the project")
+        .to_owned()
 }
 
 /// The executable, built if need be.
@@ -24,21 +26,39 @@ pub fn sweep_binary() -> &'static Path {
 /// In the profile and the target folder of this very test: TARGET/PROFILE/deps/test-1234.
 fn build() -> PathBuf {
     let this = std::env::current_exe().expect("a test knows its own path");
-    let profile_folder = this.ancestors().nth(2).expect("tests lie in TARGET/PROFILE/deps");
-    let target_folder = profile_folder.parent().expect("a profile's folder lies in TARGET");
+    let profile_folder = this
+        .ancestors()
+        .nth(2)
+        .expect("tests lie in TARGET/PROFILE/deps");
+    let target_folder = profile_folder
+        .parent()
+        .expect("a profile's folder lies in TARGET");
     let profile = match profile_folder.file_name().and_then(|name| name.to_str()) {
         Some("debug") | None => "dev",
         Some(name) => name,
     };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--locked", "-p", "sweep", "--profile", profile, "--target-dir"])
+        .args([
+            "build",
+            "--quiet",
+            "--locked",
+            "-p",
+            "sweep",
+            "--profile",
+            profile,
+            "--target-dir",
+        ])
         .arg(target_folder)
         .current_dir(project())
         .status()
         .expect("cargo can be started");
     assert!(status.success(), "cargo could not build `sweep`");
     let binary = profile_folder.join("sweep");
-    assert!(binary.is_file(), "cargo left no {}; set SWEEP_BIN", binary.display());
+    assert!(
+        binary.is_file(),
+        "cargo left no {}; set SWEEP_BIN",
+        binary.display()
+    );
     binary
 }

@@ -16,6 +16,7 @@ mod said;
 mod server;
 mod small_disk;
 mod wait;
+mod wrong_clock;
 
 pub use binary::{project, sweep_binary};
 pub use document::{all_succeeded, attempts, job, jobs, text};
@@ -28,3 +29,4 @@ pub use said::Said;
 pub use server::{Agent, Coordinator};
 pub use small_disk::SmallDisk;
 pub use wait::{SOON, until, until_some};
+pub use wrong_clock::WrongClock;

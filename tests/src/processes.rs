@@ -24,8 +24,13 @@ pub(crate) fn family(text: &str) -> Vec<u32> {
     let parents: BTreeMap<u32, u32> = all().filter_map(|pid| Some((pid, parent(pid)?))).collect();
     let mut found: BTreeSet<u32> = living(text).into_iter().collect();
     loop {
-        let more = parents.iter().filter(|(pid, parent)| found.contains(parent) && !found.contains(pid));
-        let more: Vec<u32> = more.map(|(pid, _)| *pid).filter(|pid| is_alive(*pid)).collect();
+        let more = parents
+            .iter()
+            .filter(|(pid, parent)| found.contains(parent) && !found.contains(pid));
+        let more: Vec<u32> = more
+            .map(|(pid, _)| *pid)
+            .filter(|pid| is_alive(*pid))
+            .collect();
         if more.is_empty() {
             return found.into_iter().collect();
         }
@@ -39,7 +44,9 @@ pub fn attempt_processes(attempt: &str) -> Vec<u32> {
     let wanted = format!("SWEEP_ATTEMPT={attempt}");
     let marked = |pid: u32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|one| one == wanted.as_bytes())
+        environment
+            .split(|byte| *byte == 0)
+            .any(|one| one == wanted.as_bytes())
     };
     all().filter(|pid| marked(*pid) && is_alive(*pid)).collect()
 }
@@ -52,7 +59,9 @@ pub fn shepherd_of(attempt: &str) -> Option<u32> {
         let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let mut arguments = arguments.split(|byte| *byte == 0).skip(1);
         arguments.next() == Some(b"shepherd")
-            && arguments.next().is_some_and(|path| path.ends_with(folder.as_bytes()))
+            && arguments
+                .next()
+                .is_some_and(|path| path.ends_with(folder.as_bytes()))
     };
     all().find(|pid| is_shepherd(pid) && is_alive(*pid))
 }

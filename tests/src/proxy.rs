@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 #[derive(Default)]
@@ -17,7 +17,15 @@ struct State {
     late: AtomicU64,
     ended: AtomicBool,
     connections: AtomicU64,
-    open: Mutex<Vec<TcpStream>>,
+    open: Mutex<Vec<Wire>>,
+}
+
+/// One connection: the caller's end, and the coordinator's.
+struct Wire {
+    near: TcpStream,
+    far: TcpStream,
+    /// The coordinator's end stays open although the caller's is gone.
+    half: Arc<AtomicBool>,
 }
 
 pub struct Proxy {
@@ -31,7 +39,10 @@ impl Proxy {
     /// A wire to the coordinator at `url`.
     #[must_use]
     pub fn to(url: &str) -> Self {
-        let target: SocketAddr = url.trim_start_matches("http://").parse().expect("an address");
+        let target: SocketAddr = url
+            .trim_start_matches("http://")
+            .parse()
+            .expect("an address");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let own = listener.local_addr().expect("an address");
         listener.set_nonblocking(true).expect("a listener");
@@ -52,11 +63,27 @@ impl Proxy {
 
     /// Breaks every connection once: the next dial goes through.
     pub fn break_connections(&self) {
-        let mut open = self.state.open.lock().unwrap_or_else(PoisonError::into_inner);
-        for stream in open.drain(..) {
+        for wire in self.wires().drain(..) {
             // The other end may be gone already.
-            let _ = stream.shutdown(Shutdown::Both);
+            let _ = wire.near.shutdown(Shutdown::Both);
+            let _ = wire.far.shutdown(Shutdown::Both);
         }
+    }
+
+    /// Breaks every connection, but the coordinator does not learn of it: it hears nothing more, as from a host that
+    /// has lost its power. What dials in next finds the earlier session still open.
+    pub fn break_callers_end(&self) {
+        for wire in self.wires().iter() {
+            wire.half.store(true, Ordering::SeqCst);
+            let _ = wire.near.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn wires(&self) -> MutexGuard<'_, Vec<Wire>> {
+        self.state
+            .open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn mend(&self) {
@@ -111,17 +138,28 @@ fn carry(near: &TcpStream, far: &TcpStream, state: &Arc<State>) -> std::io::Resu
         stream.set_nodelay(true)?;
     }
     state.connections.fetch_add(1, Ordering::SeqCst);
-    let mut open = state.open.lock().unwrap_or_else(PoisonError::into_inner);
-    open.extend([near.try_clone()?, far.try_clone()?]);
-    drop(open);
-    for (from, to) in [(near.try_clone()?, far.try_clone()?), (far.try_clone()?, near.try_clone()?)] {
-        let state = Arc::clone(state);
-        std::thread::spawn(move || pump(from, to, &state));
+    let half = Arc::<AtomicBool>::default();
+    let wire = Wire {
+        near: near.try_clone()?,
+        far: far.try_clone()?,
+        half: Arc::clone(&half),
+    };
+    state
+        .open
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(wire);
+    for (from, to) in [
+        (near.try_clone()?, far.try_clone()?),
+        (far.try_clone()?, near.try_clone()?),
+    ] {
+        let (state, half) = (Arc::clone(state), Arc::clone(&half));
+        std::thread::spawn(move || pump(from, to, &state, &half));
     }
     Ok(())
 }
 
-fn pump(mut from: TcpStream, mut to: TcpStream, state: &State) {
+fn pump(mut from: TcpStream, mut to: TcpStream, state: &State, half: &AtomicBool) {
     let mut piece = [0; 32 * 1024];
     while let Ok(length @ 1..) = from.read(&mut piece) {
         std::thread::sleep(Duration::from_millis(state.late.load(Ordering::SeqCst)));
@@ -132,6 +170,8 @@ fn pump(mut from: TcpStream, mut to: TcpStream, state: &State) {
             break;
         }
     }
-    let _ = to.shutdown(Shutdown::Both);
-    let _ = from.shutdown(Shutdown::Both);
+    if !half.load(Ordering::SeqCst) {
+        let _ = to.shutdown(Shutdown::Both);
+        let _ = from.shutdown(Shutdown::Both);
+    }
 }

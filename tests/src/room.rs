@@ -24,7 +24,10 @@ impl Room {
     #[must_use]
     pub fn new() -> Self {
         sweep_binary();
-        let folder = tempfile::Builder::new().prefix("sweep-room-").tempdir().expect("a temporary folder");
+        let folder = tempfile::Builder::new()
+            .prefix("sweep-room-")
+            .tempdir()
+            .expect("a temporary folder");
         fs::create_dir(folder.path().join("kit")).expect("a folder for programs");
         Self {
             folder,
@@ -56,9 +59,16 @@ impl Room {
 
     /// A sweep of small jobs on a CPU: `axes` and `stages` are TOML, the rest is the same for all of them.
     pub fn sweep_file(&self, name: &str, axes: &str, stages: &str) -> PathBuf {
-        let axes = if axes.is_empty() { String::new() } else { format!("[axes]\n{axes}\n") };
+        let axes = if axes.is_empty() {
+            String::new()
+        } else {
+            format!("[axes]\n{axes}\n")
+        };
         let place = "[place]\ndevice = \"cpu\"\nmemory = \"64 MiB\"\n";
-        self.file(&format!("{name}.toml"), &format!("[sweep]\nname = \"{name}\"\n{axes}{stages}\n{place}"))
+        self.file(
+            &format!("{name}.toml"),
+            &format!("[sweep]\nname = \"{name}\"\n{axes}{stages}\n{place}"),
+        )
     }
 
     /// The lines that jobs have added to a file of the room.
@@ -88,12 +98,17 @@ impl Room {
     #[must_use]
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(sweep_binary());
-        command.args(words).stdin(Stdio::null()).current_dir(self.path());
+        command
+            .args(words)
+            .stdin(Stdio::null())
+            .current_dir(self.path());
         for name in ["SWEEP_DATA", "SWEEP_COORDINATOR", "SWEEP_KIT", "SWEEP_LOG"] {
             command.env_remove(name);
         }
         // Nothing may fall into the user's own folders, and each process can be found by the room's path.
-        command.env("HOME", self.path()).env("XDG_STATE_HOME", self.path().join("state"));
+        command
+            .env("HOME", self.path())
+            .env("XDG_STATE_HOME", self.path().join("state"));
         command.env("SWEEP_TEST_ROOM", self.path());
         command
     }
@@ -114,7 +129,8 @@ impl Room {
     #[must_use]
     pub fn start_command(&self, mut command: Command, words: &[&str]) -> Started {
         let number = self.commands.replace(self.commands.get() + 1);
-        let [out, err] = ["out", "err"].map(|end| self.path().join(format!("command-{number}.{end}")));
+        let [out, err] =
+            ["out", "err"].map(|end| self.path().join(format!("command-{number}.{end}")));
         let file = |path: &Path| fs::File::create(path).expect("a file for output");
         command.stdout(file(&out)).stderr(file(&err));
         let child = command.spawn().expect("sweep can be started");
@@ -128,7 +144,11 @@ impl Room {
 
     /// Ends every process of the room, and what those have started.
     pub fn clear(&self) {
-        let path = self.path().to_str().expect("a path of plain text").to_owned();
+        let path = self
+            .path()
+            .to_str()
+            .expect("a path of plain text")
+            .to_owned();
         let begin = Instant::now();
         // Whoever is killed may just be starting another one: until nobody is left.
         loop {
@@ -147,8 +167,12 @@ impl Room {
         paths.sort();
         for path in paths {
             let text = fs::read(&path).unwrap_or_default();
-            let text = String::from_utf8_lossy(&text[text.len().saturating_sub(SHOWN)..]).into_owned();
-            eprintln!("== {} ==\n{text}", path.file_name().unwrap_or_default().to_string_lossy());
+            let text =
+                String::from_utf8_lossy(&text[text.len().saturating_sub(SHOWN)..]).into_owned();
+            eprintln!(
+                "== {} ==\n{text}",
+                path.file_name().unwrap_or_default().to_string_lossy()
+            );
         }
     }
 }
@@ -210,7 +234,10 @@ impl Started {
             if begin.elapsed() > limit {
                 self.kill9();
                 let (out, err) = (read(&self.out), read(&self.err));
-                panic!("`sweep {}` did not end within {limit:?}\n-- out\n{out}\n-- err\n{err}", self.words);
+                panic!(
+                    "`sweep {}` did not end within {limit:?}\n-- out\n{out}\n-- err\n{err}",
+                    self.words
+                );
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -227,7 +254,11 @@ impl Started {
         Said {
             words: self.words.clone(),
             code: status.code(),
-            out: if large { String::new() } else { read(&self.out) },
+            out: if large {
+                String::new()
+            } else {
+                read(&self.out)
+            },
             err: read(&self.err),
         }
     }
@@ -246,7 +277,8 @@ pub fn free_port() -> u16 {
     const MANY: u64 = 20_000;
     loop {
         let step = NEXT.fetch_add(1, Ordering::Relaxed);
-        let mixed = (u64::from(std::process::id()).wrapping_mul(7919)).wrapping_add(step.wrapping_mul(13));
+        let mixed =
+            (u64::from(std::process::id()).wrapping_mul(7919)).wrapping_add(step.wrapping_mul(13));
         let port = u16::try_from(FIRST + mixed % MANY).expect("a port");
         if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;

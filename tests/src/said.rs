@@ -15,8 +15,17 @@ impl Said {
     /// The command must have ended with this code.
     #[track_caller]
     pub fn code(&self, wanted: i32) -> &Self {
-        let Self { words, code, out, err } = self;
-        assert_eq!(*code, Some(wanted), "exit code of `sweep {words}`\n-- out\n{out}\n-- err\n{err}");
+        let Self {
+            words,
+            code,
+            out,
+            err,
+        } = self;
+        assert_eq!(
+            *code,
+            Some(wanted),
+            "exit code of `sweep {words}`\n-- out\n{out}\n-- err\n{err}"
+        );
         self
     }
 
@@ -29,9 +38,12 @@ impl Said {
     /// The one JSON document on its standard output, whatever the code.
     #[track_caller]
     pub fn document(&self) -> Value {
-        let Self { words, out, err, .. } = self;
-        serde_json::from_str(out)
-            .unwrap_or_else(|error| panic!("`sweep {words}` printed no JSON: {error}\n-- out\n{out}\n-- err\n{err}"))
+        let Self {
+            words, out, err, ..
+        } = self;
+        serde_json::from_str(out).unwrap_or_else(|error| {
+            panic!("`sweep {words}` printed no JSON: {error}\n-- out\n{out}\n-- err\n{err}")
+        })
     }
 
     /// The error must say each of these.
@@ -39,7 +51,10 @@ impl Said {
     pub fn says(&self, parts: &[&str]) -> &Self {
         let Self { words, err, .. } = self;
         for part in parts {
-            assert!(err.contains(part), "`sweep {words}` does not say `{part}`\n-- err\n{err}");
+            assert!(
+                err.contains(part),
+                "`sweep {words}` does not say `{part}`\n-- err\n{err}"
+            );
         }
         self
     }
@@ -48,7 +63,13 @@ impl Said {
     #[track_caller]
     pub fn word(&self) -> String {
         let words: Vec<&str> = self.code(0).out.split_whitespace().collect();
-        assert_eq!(words.len(), 1, "`sweep {}` printed {:?}", self.words, self.out);
+        assert_eq!(
+            words.len(),
+            1,
+            "`sweep {}` printed {:?}",
+            self.words,
+            self.out
+        );
         words[0].to_owned()
     }
 }

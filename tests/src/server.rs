@@ -36,12 +36,22 @@ impl Server {
 
     fn command(&self) -> Command {
         let mut command = Command::new(crate::sweep_binary());
-        let log = OpenOptions::new().create(true).append(true).open(&self.stderr).expect("a log");
-        command.args(&self.words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.stderr)
+            .expect("a log");
+        command
+            .args(&self.words)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log);
         for name in ["SWEEP_DATA", "SWEEP_COORDINATOR", "SWEEP_KIT", "SWEEP_LOG"] {
             command.env_remove(name);
         }
-        command.env("HOME", &self.room).env("SWEEP_TEST_ROOM", &self.room);
+        command
+            .env("HOME", &self.room)
+            .env("SWEEP_TEST_ROOM", &self.room);
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command.current_dir(&self.room);
         command
@@ -55,13 +65,16 @@ impl Server {
         match lines.recv_timeout(READY) {
             Ok(line) => Some(line),
             Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => panic!("`sweep {}` is not ready", self.words.join(" ")),
+            Err(RecvTimeoutError::Timeout) => {
+                panic!("`sweep {}` is not ready", self.words.join(" "))
+            }
         }
     }
 
     fn start_ready(&mut self) -> String {
         let words = self.words.join(" ");
-        self.start().unwrap_or_else(|| panic!("`sweep {words}` ended before it was ready"))
+        self.start()
+            .unwrap_or_else(|| panic!("`sweep {words}` ended before it was ready"))
     }
 
     fn id(&self) -> u32 {
@@ -85,12 +98,14 @@ impl Server {
     fn wait(&mut self) -> Option<i32> {
         let mut child = self.child.take().expect("it runs");
         let mut code = None;
-        until("the server ends", GOODBYE, || match child.try_wait().expect("a child") {
-            Some(status) => {
-                code = status.code();
-                true
+        until("the server ends", GOODBYE, || {
+            match child.try_wait().expect("a child") {
+                Some(status) => {
+                    code = status.code();
+                    true
+                }
+                None => false,
             }
-            None => false,
         });
         code
     }
@@ -152,7 +167,11 @@ impl Coordinator {
     /// On the same folder and the same port.
     pub fn start_again(&mut self) {
         let line = self.server.start_ready();
-        assert!(line.contains(&self.url), "the ready line names no {}: {line}", self.url);
+        assert!(
+            line.contains(&self.url),
+            "the ready line names no {}: {line}",
+            self.url
+        );
     }
 
     pub fn kill9(&mut self) {
@@ -195,7 +214,8 @@ impl Coordinator {
     /// Submits; the sweep's id.
     #[track_caller]
     pub fn submit(&self, room: &Room, file: &Path) -> String {
-        self.sweep(room, &["submit", file.to_str().expect("plain text")]).word()
+        self.sweep(room, &["submit", file.to_str().expect("plain text")])
+            .word()
     }
 
     /// The whole document of a sweep.
@@ -226,7 +246,16 @@ impl Agent {
         let data = host.data.clone().unwrap_or_else(|| room.data());
         let (folder, file) = (data.to_str().expect("plain text"), host.write(room));
         let file = file.to_str().expect("plain text");
-        let words = ["--data", folder, "agent", "run", "--config", file, "--coordinator", coordinator];
+        let words = [
+            "--data",
+            folder,
+            "agent",
+            "run",
+            "--config",
+            file,
+            "--coordinator",
+            coordinator,
+        ];
         let mut server = Server::new(room, &host.name, &words);
         server.env.clone_from(&host.env);
         Self {
@@ -241,8 +270,18 @@ impl Agent {
     pub fn of_fleet(room: &Room, fleet: &Path, name: &str, coordinator: &str) -> Self {
         let (data, fleet) = (room.data(), fleet.to_str().expect("plain text"));
         let folder = data.to_str().expect("plain text");
-        let words =
-            ["--data", folder, "agent", "run", "--fleet", fleet, "--host", name, "--coordinator", coordinator];
+        let words = [
+            "--data",
+            folder,
+            "agent",
+            "run",
+            "--fleet",
+            fleet,
+            "--host",
+            name,
+            "--coordinator",
+            coordinator,
+        ];
         let mut agent = Self {
             server: Server::new(room, name, &words),
             host: Host::new(name, 1),
@@ -255,7 +294,10 @@ impl Agent {
     /// Until it is ready: the coordinator has taken it in.
     pub fn start(&mut self) {
         let line = self.server.start_ready();
-        assert!(line.contains(&self.host.name), "the ready line names no host: {line}");
+        assert!(
+            line.contains(&self.host.name),
+            "the ready line names no host: {line}"
+        );
     }
 
     pub fn kill9(&mut self) {
@@ -280,6 +322,10 @@ impl Agent {
     /// The folder of one of its attempts.
     #[must_use]
     pub fn attempt(&self, id: &str) -> PathBuf {
-        self.data.join("agents").join(&self.host.name).join("attempts").join(id)
+        self.data
+            .join("agents")
+            .join(&self.host.name)
+            .join("attempts")
+            .join(id)
     }
 }

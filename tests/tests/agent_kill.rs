@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use whole::{
-    Room, SOON, all_succeeded, attempt_processes, attempts, job, kill9, shepherd_of, text, until, until_some,
+    Room, SOON, all_succeeded, attempt_processes, attempts, job, kill9, shepherd_of, text, until,
+    until_some,
 };
 
 const WAITS: &str = r#"
@@ -37,14 +38,19 @@ fn attempts_outlive_their_agent() {
     // One of them ends while there is no agent.
     room.open("go.1");
     let first = format!("{sweep}/1/train/1");
-    until("it ends without an agent", SOON, || agent.attempt(&first).join("ending.json").exists());
+    until("it ends without an agent", SOON, || {
+        agent.attempt(&first).join("ending.json").exists()
+    });
     agent.start();
     // And again, twice quickly: adoption must survive being interrupted.
     agent.kill9();
     agent.start();
     for n in [2, 3] {
         let attempt = format!("{sweep}/{n}/train/1");
-        assert!(attempt_processes(&attempt).contains(&before[&n]), "{attempt} is not the same process any more");
+        assert!(
+            attempt_processes(&attempt).contains(&before[&n]),
+            "{attempt} is not the same process any more"
+        );
         room.open(&format!("go.{n}"));
     }
 
@@ -52,7 +58,10 @@ fn attempts_outlive_their_agent() {
     all_succeeded(&document);
     for n in [1, 2, 3] {
         let log = coordinator.sweep(&room, &["logs", &format!("{sweep}/{n}/train")]);
-        assert_eq!(log.code(0).out, format!("first line of {n}\nlast line of {n}\n"));
+        assert_eq!(
+            log.code(0).out,
+            format!("first line of {n}\nlast line of {n}\n")
+        );
         assert_eq!(pid_of(&room, n), before[&n], "it was started again");
     }
 }
@@ -75,9 +84,15 @@ fn with_a_killed_shepherd(retry: &str) -> serde_json::Value {
     let sweep = coordinator.submit(&room, &file);
     let attempt = format!("{sweep}/1/train/1");
     // The program, its child, and the child that has left the group.
-    until("the job and its children run", SOON, || attempt_processes(&attempt).len() >= 3);
-    kill9(until_some("it has a shepherd", SOON, || shepherd_of(&attempt)));
-    until("nothing of it is left", SOON, || attempt_processes(&attempt).is_empty());
+    until("the job and its children run", SOON, || {
+        attempt_processes(&attempt).len() >= 3
+    });
+    kill9(until_some("it has a shepherd", SOON, || {
+        shepherd_of(&attempt)
+    }));
+    until("nothing of it is left", SOON, || {
+        attempt_processes(&attempt).is_empty()
+    });
     coordinator.settled(&room, &sweep)
 }
 
@@ -88,7 +103,10 @@ fn a_killed_shepherd_interrupts_its_attempt_which_is_tried_again() {
     let attempts = attempts(job(&document, "/1/train"));
     let outcomes: Vec<&str> = attempts.iter().map(|one| text(one, "outcome")).collect();
     assert_eq!(outcomes, ["interrupted", "succeeded"], "{document:#}");
-    assert!(text(attempts[0], "detail").contains("shepherd"), "{document:#}");
+    assert!(
+        text(attempts[0], "detail").contains("shepherd"),
+        "{document:#}"
+    );
 }
 
 #[test]

@@ -37,8 +37,13 @@ fn twenty_kills_lose_nothing_and_repeat_nothing() {
     let _agent = room.agent("box", 4, &coordinator.url);
     let sweep = coordinator.submit(&room, &large);
     let mut watch = coordinator.start_sweep(&room, &["watch", &sweep]);
-    until("the watcher follows", SOON, || !watch.out_so_far().is_empty() || watch.has_ended());
-    assert!(!watch.has_ended(), "the watcher has left before the first kill");
+    until("the watcher follows", SOON, || {
+        !watch.out_so_far().is_empty() || watch.has_ended()
+    });
+    assert!(
+        !watch.has_ended(),
+        "the watcher has left before the first kill"
+    );
 
     let submitter = Submitter::new(&coordinator, &small);
     let acknowledged = std::thread::scope(|scope| {
@@ -52,7 +57,10 @@ fn twenty_kills_lose_nothing_and_repeat_nothing() {
         submitter.over.store(true, Ordering::SeqCst);
         submitting.join().expect("the submitter")
     });
-    assert!(!acknowledged.is_empty(), "no submission was acknowledged at all: nothing is shown");
+    assert!(
+        !acknowledged.is_empty(),
+        "no submission was acknowledged at all: nothing is shown"
+    );
     room.open("over");
 
     let watched = watch.finish(Duration::from_secs(120));
@@ -63,7 +71,11 @@ fn twenty_kills_lose_nothing_and_repeat_nothing() {
         assert_eq!(document["sweep"]["state"], "succeeded", "{id}");
         // A coordinator's death is no reason for a second attempt.
         all_succeeded(&document);
-        ran_once.extend(attempts(&document).iter().map(|one| text(one, "id").to_owned()));
+        ran_once.extend(
+            attempts(&document)
+                .iter()
+                .map(|one| text(one, "id").to_owned()),
+        );
     }
     let ran = room.lines("ran");
     let different: BTreeSet<String> = ran.iter().cloned().collect();
@@ -73,7 +85,9 @@ fn twenty_kills_lose_nothing_and_repeat_nothing() {
 
     assert_eq!(coordinator.stop(), Some(0));
     let data = coordinator.data.to_str().expect("plain text");
-    let verified = room.sweep(&["--data", data, "coordinator", "verify", "--json"]).json();
+    let verified = room
+        .sweep(&["--data", data, "coordinator", "verify", "--json"])
+        .json();
     assert_eq!(verified["sound"], true, "{verified:#}");
 }
 

@@ -29,12 +29,16 @@ fn attempt(document: &Value) -> &Value {
 
 #[test]
 fn a_job_that_ignores_sigterm_ends_at_its_time_limit() {
-    let deaf = "trap '' TERM\n(trap '' TERM; while :; do sleep 1; done) &\nwhile :; do sleep 1; done\n";
+    let deaf =
+        "trap '' TERM\n(trap '' TERM; while :; do sleep 1; done) &\nwhile :; do sleep 1; done\n";
     let (_room, _coordinator, document) = run(deaf, &format!("{STAGE}\ntime_limit = \"1s\""));
     let attempt = attempt(&document);
     assert_eq!(attempt["outcome"], "timed_out", "{attempt:#}");
     let detail = text(attempt, "detail");
-    assert!(detail.contains("time limit of 1s") && detail.contains("killed"), "{detail}");
+    assert!(
+        detail.contains("time limit of 1s") && detail.contains("killed"),
+        "{detail}"
+    );
     assert_eq!(document["sweep"]["state"], "failed");
     assert_eq!(document["summary"]["exit_code"], 1);
 }
@@ -51,19 +55,32 @@ fn children_that_run_away_are_ended_with_their_job() {
     let (_room, _coordinator, document) = run(&runaway, STAGE);
     let attempt = attempt(&document);
     assert_eq!(attempt["outcome"], "succeeded", "{attempt:#}");
-    assert!(text(attempt, "detail").contains("left running"), "{attempt:#}");
+    assert!(
+        text(attempt, "detail").contains("left running"),
+        "{attempt:#}"
+    );
     let escaped = whole::living(&unmarked);
     assert!(escaped.is_empty(), "processes {escaped:?} escaped");
 }
 
 #[test]
 fn a_program_that_does_not_exist_says_what_to_do() {
-    let (_room, _coordinator, document) = run("", "[train]\nrun = [\"no-such-program-here\", \"x\"]");
+    let (_room, _coordinator, document) =
+        run("", "[train]\nrun = [\"no-such-program-here\", \"x\"]");
     let attempt = attempt(&document);
     assert_eq!(attempt["outcome"], "failed");
-    assert_eq!(attempt["exit"], Value::Null, "it never ran, so it has no exit code");
+    assert_eq!(
+        attempt["exit"],
+        Value::Null,
+        "it never ran, so it has no exit code"
+    );
     let detail = text(attempt, "detail");
-    for part in ["no-such-program-here", "does not exist on this host", "install it", "`run`"] {
+    for part in [
+        "no-such-program-here",
+        "does not exist on this host",
+        "install it",
+        "`run`",
+    ] {
         assert!(detail.contains(part), "no `{part}` in: {detail}");
     }
 }
@@ -78,22 +95,47 @@ fn a_broken_report_is_kept_and_shown_and_not_fatal() {
     assert_eq!(attempt["result"]["held_out"], 0.5);
     assert_eq!(attempt["metrics"]["loss"], 0.25);
     let detail = text(attempt, "detail");
-    assert!(detail.contains("3 lines of the report") && detail.contains("line 2: this is {not json"), "{detail}");
+    assert!(
+        detail.contains("3 lines of the report") && detail.contains("line 2: this is {not json"),
+        "{detail}"
+    );
     // Byte for byte, on the coordinator's side too.
     let id = text(attempt, "id");
-    let central = std::fs::read(coordinator.data.join("attempts").join(id).join("report.jsonl"));
-    let host = std::fs::read(room.data().join("agents/box/attempts").join(id).join("report.jsonl"));
-    assert_eq!(central.expect("the central report"), host.expect("the host's report"));
+    let central = std::fs::read(
+        coordinator
+            .data
+            .join("attempts")
+            .join(id)
+            .join("report.jsonl"),
+    );
+    let host = std::fs::read(
+        room.data()
+            .join("agents/box/attempts")
+            .join(id)
+            .join("report.jsonl"),
+    );
+    assert_eq!(
+        central.expect("the central report"),
+        host.expect("the host's report")
+    );
 }
 
 #[test]
 fn a_failing_job_says_its_last_line_and_what_follows_is_skipped() {
     let fails = "echo starting\necho 'no such column: rnak' >&2\nexit 3\n";
-    let (_room, _coordinator, document) =
-        run(fails, &format!("{STAGE}\n[bake]\nafter = \"train\"\nrun = [\"sh\", \"{{kit}}/job.sh\"]"));
+    let (_room, _coordinator, document) = run(
+        fails,
+        &format!("{STAGE}\n[bake]\nafter = \"train\"\nrun = [\"sh\", \"{{kit}}/job.sh\"]"),
+    );
     let attempt = attempt(&document);
-    assert_eq!((attempt["outcome"].as_str(), attempt["exit"].as_i64()), (Some("failed"), Some(3)));
-    assert!(text(attempt, "detail").contains("no such column: rnak"), "{attempt:#}");
+    assert_eq!(
+        (attempt["outcome"].as_str(), attempt["exit"].as_i64()),
+        (Some("failed"), Some(3))
+    );
+    assert!(
+        text(attempt, "detail").contains("no such column: rnak"),
+        "{attempt:#}"
+    );
     assert_eq!(job(&document, "/1/bake")["outcome"], "skipped");
     assert_eq!(document["summary"]["exit_code"], 1);
 }

@@ -22,12 +22,24 @@ fn same(one: &Path, other: &Path) -> u64 {
     loop {
         let length = a.read(&mut left).expect("bytes");
         if length == 0 {
-            assert_eq!(b.read(&mut right).expect("bytes"), 0, "the second one is longer than {total} bytes");
+            assert_eq!(
+                b.read(&mut right).expect("bytes"),
+                0,
+                "the second one is longer than {total} bytes"
+            );
             return total;
         }
         let read = b.read_exact(&mut right[..length]);
-        assert!(read.is_ok(), "the second one ends before byte {}", total + length as u64);
-        assert!(left[..length] == right[..length], "they differ between {total} and {}", total + length as u64);
+        assert!(
+            read.is_ok(),
+            "the second one ends before byte {}",
+            total + length as u64
+        );
+        assert!(
+            left[..length] == right[..length],
+            "they differ between {total} and {}",
+            total + length as u64
+        );
         total += length as u64;
     }
 }
@@ -43,7 +55,11 @@ struct Printed {
 fn print(program: &str) -> Printed {
     let room = Room::new();
     room.program("print.py", program);
-    let file = room.sweep_file("print", "", "[train]\nrun = [\"{python}\", \"{kit}/print.py\"]");
+    let file = room.sweep_file(
+        "print",
+        "",
+        "[train]\nrun = [\"{python}\", \"{kit}/print.py\"]",
+    );
     let coordinator = room.coordinator();
     let agent = room.agent("box", 1, &coordinator.url);
     let sweep = coordinator.submit(&room, &file);
@@ -58,13 +74,20 @@ fn print(program: &str) -> Printed {
 impl Printed {
     /// Waits for the end, then compares what `sweep logs` prints with the host's file; returns the size.
     fn compare(&self) -> u64 {
-        let watch = self.coordinator.start_sweep(&self.room, &["watch", &self.sweep, "--json"]);
+        let watch = self
+            .coordinator
+            .start_sweep(&self.room, &["watch", &self.sweep, "--json"]);
         let document = watch.finish(Duration::from_secs(240)).json();
         all_succeeded(&document);
-        let logs = self.coordinator.start_sweep(&self.room, &["logs", &format!("{}/1/train", self.sweep)]);
+        let logs = self
+            .coordinator
+            .start_sweep(&self.room, &["logs", &format!("{}/1/train", self.sweep)]);
         let printed = logs.out_path();
         logs.finish(Duration::from_secs(120)).code(0);
-        let host = self.agent.attempt(&format!("{}/1/train/1", self.sweep)).join("log");
+        let host = self
+            .agent
+            .attempt(&format!("{}/1/train/1", self.sweep))
+            .join("log");
         same(&host, &printed)
     }
 }
@@ -85,9 +108,19 @@ fn no_text_and_a_line_of_ten_megabytes() {
     assert!(printed.compare() > 10_000_000);
     // For scripts it is still a valid document.
     let job = format!("{}/1/train", printed.sweep);
-    let document = printed.coordinator.sweep(&printed.room, &["logs", &job, "--json"]).json();
-    let text = document["attempts"][0]["log"].as_str().expect("text").to_owned();
-    assert!(text.contains("errors go there too: ä"), "the log as text has {} bytes", text.len());
+    let document = printed
+        .coordinator
+        .sweep(&printed.room, &["logs", &job, "--json"])
+        .json();
+    let text = document["attempts"][0]["log"]
+        .as_str()
+        .expect("text")
+        .to_owned();
+    assert!(
+        text.contains("errors go there too: ä"),
+        "the log as text has {} bytes",
+        text.len()
+    );
 }
 
 #[test]
@@ -97,10 +130,18 @@ fn a_log_is_followed_while_it_grows_and_over_a_dead_coordinator() {
         print('the end')\n";
     let mut printed = print(program);
     let job = format!("{}/1/train", printed.sweep);
-    let follow = printed.coordinator.start_sweep(&printed.room, &["logs", &job, "--follow"]);
+    let follow = printed
+        .coordinator
+        .start_sweep(&printed.room, &["logs", &job, "--follow"]);
     let log = follow.out_path();
-    let has = |wanted: &str| std::fs::read_to_string(&log).unwrap_or_default().contains(wanted);
-    until("the first line is shown while the job runs", SOON, || has("line 0"));
+    let has = |wanted: &str| {
+        std::fs::read_to_string(&log)
+            .unwrap_or_default()
+            .contains(wanted)
+    };
+    until("the first line is shown while the job runs", SOON, || {
+        has("line 0")
+    });
     printed.room.open("go.0");
     until("the next one follows", SOON, || has("line 1"));
     printed.coordinator.kill9();

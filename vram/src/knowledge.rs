@@ -3,8 +3,16 @@
 
 use std::collections::BTreeMap;
 
+use std::sync::OnceLock;
+
 use serde::{Deserialize, Serialize};
 
+use crate::architecture::Architecture;
+use crate::footprint::footprint_of;
+use crate::learn::{Correction, Features, Sample};
+use crate::planning;
+use crate::report::ReportRow;
+use crate::step::Plan;
 use crate::{Backend, Bytes, DeviceClass, Mode, Settings, Workload, seeds};
 
 /// How a measured piece of work ended, as far as memory is concerned.
@@ -40,6 +48,18 @@ pub struct Observation {
 pub struct Knowledge {
     observations: Vec<Observation>,
     by_key: BTreeMap<String, Vec<usize>>,
+    /// Runs of known models by family: what corrects the closed form.
+    families: BTreeMap<FamilyKey, Family>,
+}
+
+/// One program on one vendor's cards: model, backend, mode.
+type FamilyKey = (Architecture, Backend, Mode);
+
+#[derive(Clone, Debug, Default)]
+struct Family {
+    members: Vec<(Plan, f64, String)>,
+    /// Found when it is first asked for.
+    correction: OnceLock<Correction>,
 }
 
 /// The measured peaks of one workload on one class of device.
@@ -70,9 +90,93 @@ impl Knowledge {
             return false;
         };
         let at = self.observations.len();
+        self.join_family(&workload, &observation);
         self.observations.push(observation);
         self.by_key.entry(workload.key).or_default().push(at);
         true
+    }
+
+    /// Peaks of runs that ended or spilled correct the closed form; what ran out of memory only bounds it.
+    fn join_family(&mut self, workload: &Workload, seen: &Observation) {
+        let (Some(recipe), Some(allocated)) = (&workload.recipe, seen.allocated) else {
+            return;
+        };
+        if seen.observed == Observed::Oom || workload.mode == Mode::Bake {
+            return;
+        }
+        let Some(plan) = planning::plan(recipe, workload.mode, &seen.class) else {
+            return;
+        };
+        if planning::is_reasonable(&plan) {
+            let key = (plan.arch.clone(), seen.class.backend, workload.mode);
+            let family = self.families.entry(key).or_default();
+            family
+                .members
+                .push((plan, allocated.mib(), seen.source.clone()));
+            family.correction = OnceLock::new();
+        }
+    }
+
+    /// What was learned of this plan's family, if anything.
+    pub(crate) fn correction(
+        &self,
+        plan: &Plan,
+        backend: Backend,
+        mode: Mode,
+    ) -> Option<&Correction> {
+        let family = self.families.get(&(plan.arch.clone(), backend, mode))?;
+        Some(family.correction.get_or_init(|| {
+            let samples = family
+                .members
+                .iter()
+                .map(|(plan, measured, source)| Sample {
+                    features: features(plan),
+                    computed: computed_mib(plan),
+                    measured: *measured,
+                    source: source.clone(),
+                });
+            Correction::learn(&samples.collect::<Vec<_>>())
+        }))
+    }
+
+    /// Sources of the measurements that were kept out of learning, as too far from all others of their family.
+    #[must_use]
+    pub fn outliers(&self) -> Vec<String> {
+        let asked = self
+            .families
+            .keys()
+            .map(|(arch, backend, mode)| (arch.clone(), *backend, *mode));
+        let listed = asked.filter_map(|(arch, backend, mode)| {
+            let family = self.families.get(&(arch, backend, mode))?;
+            let (plan, ..) = family.members.first()?;
+            Some(self.correction(plan, backend, mode)?.outliers.clone())
+        });
+        listed.flatten().collect()
+    }
+
+    /// Every measured peak of a known model beside what the closed form and its family's correction say.
+    pub(crate) fn compared(&self) -> Vec<ReportRow> {
+        let rows = self.observations.iter().filter_map(|seen| {
+            let workload = Workload::new(seen.mode, &seen.settings, None).ok()?;
+            let plan = planning::plan(workload.recipe.as_ref()?, seen.mode, &seen.class)?;
+            let measured = seen
+                .allocated
+                .filter(|_| seen.observed != Observed::Oom && seen.mode != Mode::Bake)?;
+            let computed = computed_mib(&plan);
+            let correction = self.correction(&plan, seen.class.backend, seen.mode);
+            let share = correction.map_or(0.0, |correction| correction.at(&features(&plan)).0);
+            Some(ReportRow {
+                host: seen.host.clone(),
+                device: seen.class.name.clone(),
+                mode: seen.mode,
+                backend: seen.class.backend,
+                source: seen.source.clone(),
+                measured_mib: measured.mib(),
+                computed_mib: computed,
+                corrected_mib: computed * (1.0 + share),
+            })
+        });
+        rows.collect()
     }
 
     fn of(&self, workload: &Workload) -> impl Iterator<Item = &Observation> {
@@ -132,4 +236,23 @@ impl Knowledge {
 /// A simulated card stands for the real one of its name.
 pub(crate) fn same_class(one: &DeviceClass, other: &DeviceClass) -> bool {
     one.name == other.name && one.backend == other.backend && one.os == other.os
+}
+
+/// What a correction may depend on; tokens and rank are counted against the program's own (7,177 and 112).
+pub(crate) fn features(plan: &Plan) -> Features {
+    let switch = |on: bool| if on { 1.0 } else { 0.0 };
+    [
+        1.0,
+        plan.tokens() as f64 / 7177.0,
+        plan.rank as f64 / 112.0,
+        switch(plan.dropout),
+        switch(plan.dora),
+        switch(!plan.quant.is_kbit()),
+    ]
+}
+
+pub(crate) fn computed_mib(plan: &Plan) -> f64 {
+    let footprint = footprint_of(plan);
+    let peak = footprint.peak().map_or(0, |stage| stage.total());
+    peak as f64 / crate::MIB as f64
 }

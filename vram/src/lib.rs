@@ -3,26 +3,52 @@
 //! Pure: no clock, no files, no network, no randomness. The one way through is
 //! `Workload` -> [`estimate`] -> [`verdict`], and [`Knowledge::learn`] for what was measured.
 
+mod allocator;
+mod architecture;
+mod bake;
 mod bytes;
-mod closed_form;
 mod device;
 mod estimate;
+mod evaluate;
+mod footprint;
 mod knowledge;
+mod learn;
+mod models;
+mod planning;
+mod predict;
 mod recipe;
 mod recorded;
+mod replay;
+mod report;
+mod row;
 mod seeds;
 mod setting;
+mod step;
+mod stream;
 mod suggest;
+mod tape;
 mod verdict;
 mod workload;
 
+pub use allocator::{Allocator, AllocatorSettings, OutOfMemory};
+pub use architecture::{Architecture, ArchitectureError, Family, LONGEST_CONFIG, Vision};
+pub use bake::{CacheQuant, Split, kv_cache, resident, split};
 pub use bytes::{Bytes, MIB};
 pub use device::{Backend, DeviceClass, DeviceLoad};
 pub use estimate::{Estimate, Mark, Source, Term, estimate};
+pub use evaluate::{
+    Errors, EvaluateError, EvaluatedRow, Evaluation, Summary, VerdictCounts, evaluate,
+};
 pub use knowledge::{Knowledge, Observation, Observed};
-pub use recipe::{ALL_LINEAR, MEMORY_FIXES, Optimizer, Quant, Recipe};
+pub use models::{known_model, known_models};
+pub use predict::{PredictedStage, PredictedTerm, Prediction, predict};
+pub use recipe::{ALL_LINEAR, Attention, FURTHER_FIXES, MEMORY_FIXES, Optimizer, Quant, Recipe};
 pub use recorded::{measured_seed, step_seconds};
+pub use replay::{Alive, ReplayAnswer, ReplaySettings, ReplayStatus, replay};
+pub use report::{Report, ReportGroup, ReportRow, report, scatter_svg};
+pub use row::Row;
 pub use seeds::SeedRow;
+pub use stream::{Event, Stream, StreamError, scale};
 pub use suggest::{Suggestion, would_fit};
 pub use verdict::{Verdict, VerdictKind, verdict};
 pub use workload::{Mode, RecipeError, Settings, Workload};

@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::architecture::Architecture;
+use crate::models::known_model;
 use crate::setting::Reader;
 use crate::{RecipeError, Settings};
 
@@ -76,13 +78,45 @@ pub const ALL_LINEAR: [&str; 7] = [
     "down_proj",
 ];
 
-/// The memory fixes by name, as a sweep file lists them.
+/// The memory fixes of the program's own recipe by name, as a sweep file lists them.
 pub const MEMORY_FIXES: [&str; 4] = [
     "chunked_mlp",
     "save_on_cpu",
     "bf16_lm_head",
     "logits_to_keep",
 ];
+
+/// Fixes beyond those: none of them changes what the training computes (memory-model 6).
+pub const FURTHER_FIXES: [&str; 3] = [
+    // Offload that leaves the weights where they are.
+    "save_on_cpu_skips_weights",
+    // `empty_cache()` before the adapters are made.
+    "cache_emptied_before_adapters",
+    // Cross entropy over chunks of 256 tokens.
+    "chunked_loss",
+];
+
+/// Tokens of a chunk of the MLP where the recipe does not say.
+const MLP_CHUNK: u64 = 1024;
+const LOSS_CHUNK: u64 = 256;
+
+/// How attention is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Attention {
+    Sdpa,
+    Eager,
+}
+
+impl Attention {
+    pub(crate) fn read(name: &str) -> Option<Self> {
+        match name {
+            "sdpa" | "flash_attention_2" => Some(Self::Sdpa),
+            "eager" => Some(Self::Eager),
+            _ => None,
+        }
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Recipe {
@@ -99,6 +133,17 @@ pub struct Recipe {
     pub response_len: Option<u64>,
     pub memory_fixes: BTreeSet<String>,
     pub optimizer: Optimizer,
+    pub double_quant: bool,
+    pub gradient_checkpointing: bool,
+    pub attention: Attention,
+    /// Given as such; else the trainer's way of the mode.
+    pub autocast: Option<bool>,
+    pub logits_freed: Option<bool>,
+    pub mlp_chunk: Option<u64>,
+    pub loss_chunk: Option<u64>,
+    pub expandable_segments: bool,
+    /// The model's `config.json`, where the sweep brings its own.
+    pub model_config: Option<Box<Architecture>>,
 }
 
 impl Recipe {
@@ -113,16 +158,10 @@ impl Recipe {
             all.map(String::from).collect()
         });
         let memory_fixes = read.names("memory_fixes")?.unwrap_or_default();
-        if let Some(unknown) = memory_fixes
-            .iter()
-            .find(|name| !MEMORY_FIXES.contains(&name.as_str()))
-        {
-            let message = format!(
-                "unknown fix `{unknown}`; known: {}",
-                MEMORY_FIXES.join(", ")
-            );
-            return Err(RecipeError::new("memory_fixes", message));
-        }
+        known_fixes(&memory_fixes)?;
+        let has = |name: &str| memory_fixes.contains(name);
+        let mlp_chunk = read.count("mlp_chunk_tokens")?.unwrap_or(MLP_CHUNK);
+        let loss_chunk = read.count("loss_chunk_tokens")?.unwrap_or(LOSS_CHUNK);
         Ok(Some(Self {
             model,
             quant: read.named("quant", Quant::read)?.unwrap_or(Quant::Bf16),
@@ -133,6 +172,17 @@ impl Recipe {
             batch: read.count("batch")?.unwrap_or(1),
             seq_len: read.count("seq_len")?,
             response_len: read.count("response_len")?,
+            double_quant: read.flag("double_quant")?.unwrap_or(true),
+            gradient_checkpointing: read.flag("gradient_checkpointing")?.unwrap_or(true),
+            attention: read
+                .named("attention", Attention::read)?
+                .unwrap_or(Attention::Sdpa),
+            autocast: read.flag("autocast")?,
+            logits_freed: read.flag("logits_freed_before_backward")?,
+            mlp_chunk: has("chunked_mlp").then_some(mlp_chunk),
+            loss_chunk: has("chunked_loss").then_some(loss_chunk),
+            expandable_segments: read.flag("expandable_segments")?.unwrap_or(false),
+            model_config: model_config(settings)?.map(Box::new),
             memory_fixes,
             optimizer: read
                 .named("optimizer", Optimizer::read)?
@@ -145,8 +195,43 @@ impl Recipe {
         self.memory_fixes.contains(name)
     }
 
+    /// The model's shape: the sweep's own configuration, else the registry's.
+    #[must_use]
+    pub fn architecture(&self) -> Option<&Architecture> {
+        self.model_config
+            .as_deref()
+            .or_else(|| known_model(&self.model))
+    }
+
     #[must_use]
     pub fn has_all_fixes(&self) -> bool {
         MEMORY_FIXES.iter().all(|name| self.has_fix(name))
     }
+}
+
+fn known_fixes(names: &BTreeSet<String>) -> Result<(), RecipeError> {
+    let known = || MEMORY_FIXES.into_iter().chain(FURTHER_FIXES);
+    match names
+        .iter()
+        .find(|name| !known().any(|one| one == name.as_str()))
+    {
+        None => Ok(()),
+        Some(unknown) => {
+            let list = known().collect::<Vec<_>>().join(", ");
+            let message = format!("unknown fix `{unknown}`; known: {list}");
+            Err(RecipeError::new("memory_fixes", message))
+        }
+    }
+}
+
+fn model_config(settings: &Settings) -> Result<Option<Architecture>, RecipeError> {
+    let Some(config) = settings
+        .get("model_config")
+        .filter(|value| !value.is_null())
+    else {
+        return Ok(None);
+    };
+    let read = Architecture::from_value(config);
+    read.map(Some)
+        .map_err(|error| RecipeError::new("model_config", error.to_string()))
 }

@@ -85,9 +85,13 @@ fn ask(mode: Mode, changes: Value, card: &(DeviceClass, DeviceLoad)) -> VerdictK
     .kind
 }
 
-fn computed(changes: Value) -> Estimate {
+fn computed(changes: Value) -> Option<Estimate> {
     let workload = Workload::new(Mode::Probe, &recipe(changes), None).unwrap();
-    estimate(&workload, &card_7900().0, &Knowledge::default()).unwrap()
+    estimate(&workload, &card_7900().0, &Knowledge::default())
+}
+
+fn allocated(changes: Value) -> Bytes {
+    computed(changes).unwrap().allocated
 }
 
 #[test]
@@ -186,22 +190,26 @@ fn a_bake_fits_the_8_gb_card() {
     assert_eq!(ask(Mode::Bake, json!({}), &card_3070()), VerdictKind::Fits);
 }
 
+/// Nothing is fitted here: the recipe's own probes on the NVIDIA box come out of the shapes alone.
 #[test]
-fn the_cross_gpu_probes_come_out_within_one_percent() {
+fn the_older_probes_come_out_of_the_shapes() {
     let knowledge = Knowledge::default();
-    let card = card_7900();
-    for (rank, dropout, dora, seq, measured) in [
-        (16, 0.0, false, 7177, 5721.3),
-        (112, 0.0, false, 7177, 7194.5),
-        (256, 0.1, false, 7177, 9506.9),
-        (64, 0.0, true, 7177, 8240.7),
-        (112, 0.0, false, 2048, 5585.8),
-        (112, 0.0, false, 16384, 10523.6),
+    let card = card_3070();
+    for (rank, dropout, seq, response, measured) in [
+        (96, 0.0, 7037, 319, 6977.6),
+        (112, 0.0, 7037, 319, 7216.0),
+        (112, 0.0, 6931, 192, 7054.8),
+        (112, 0.0, 7068, 73, 6980.0),
+        (96, 0.1, 7177, 237, 7127.6),
+        (88, 0.1, 7177, 237, 7007.9),
+        (80, 0.1, 7177, 237, 6890.3),
     ] {
-        let changes = json!({"rank": rank, "dropout": dropout, "dora": dora, "seq_len": seq});
+        let changes =
+            json!({"rank": rank, "dropout": dropout, "seq_len": seq, "response_len": response});
         let workload = Workload::new(Mode::Probe, &recipe(changes), None).unwrap();
         let predicted = estimate(&workload, &card.0, &knowledge).unwrap();
         let error = (predicted.allocated.mib() / measured - 1.0).abs();
+        // An estimate adds 0.8 % for the rounding to blocks, which this box's allocator did not have.
         assert!(error < 0.01, "rank {rank}, {seq} tokens: {error}");
         assert_eq!(predicted.source, Source::Computed);
     }
@@ -300,21 +308,31 @@ fn recorded_rows_are_found_on_their_card_only() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
     #[test]
-    fn more_rank_or_tokens_never_need_less(rank in 1u64..512, seq in 1u64..20_000, more in 1u64..500) {
-        let base = computed(json!({"rank": rank, "seq_len": seq})).allocated;
-        let wider = computed(json!({"rank": rank + more, "seq_len": seq})).allocated;
-        let longer = computed(json!({"rank": rank, "seq_len": seq + more})).allocated;
+    fn more_of_anything_never_needs_less(rank in 1u64..512, seq in 1u64..9_000, more in 1u64..500, batch in 1u64..4) {
+        let base = allocated(json!({"rank": rank, "seq_len": seq, "batch": batch}));
+        let wider = allocated(json!({"rank": rank + more, "seq_len": seq, "batch": batch}));
+        let longer = allocated(json!({"rank": rank, "seq_len": seq + more, "batch": batch}));
+        let broader = allocated(json!({"rank": rank, "seq_len": seq, "batch": batch + 1}));
+        let fewer = allocated(json!({"rank": rank, "seq_len": seq, "batch": batch, "targets": ["q_proj", "v_proj"]}));
         prop_assert!(wider >= base);
-        prop_assert!(longer >= base);
+        // A step of one chunk more holds one chunk's smallest blocks more and never less beyond their rounding.
+        prop_assert!(longer.0 + (1 << 20) >= base.0);
+        prop_assert!(broader >= base);
+        prop_assert!(fewer <= base);
     }
 
     #[test]
     fn terms_add_up(rank in 1u64..100_000_000, seq in 1u64..100_000_000, dora: bool, fixed: bool) {
         let fixes = if fixed { json!(["chunked_mlp", "save_on_cpu", "bf16_lm_head", "logits_to_keep"]) } else { json!([]) };
-        let answer = computed(json!({"rank": rank, "seq_len": seq, "dora": dora, "memory_fixes": fixes}));
-        prop_assert_eq!(answer.terms.iter().map(|term| term.bytes).sum::<Bytes>(), answer.allocated);
-        prop_assert!(answer.reserved >= answer.allocated);
+        // Beyond any machine nothing is said, rather than a number that has run over.
+        if let Some(answer) = computed(json!({"rank": rank, "seq_len": seq, "dora": dora, "memory_fixes": fixes})) {
+            prop_assert_eq!(answer.terms.iter().map(|term| term.bytes).sum::<Bytes>(), answer.allocated);
+            prop_assert!(answer.reserved >= answer.allocated);
+            prop_assert!(answer.allocated.0 < 1 << 60);
+        }
     }
 
     #[test]

@@ -90,7 +90,9 @@ impl AttemptFolder {
 
     pub fn write_order(&self, order: &Order, config: &str) -> Result<(), DiskError> {
         fs::create_dir_all(&self.0).map_err(DiskError::of("make the folder", &self.0))?;
-        durable::replace(&self.config(), config.as_bytes())?;
+        // The order comes last and whole: without it there is no attempt.
+        let path = self.config();
+        fs::write(&path, config).map_err(DiskError::of("write", &path))?;
         durable::replace(&self.order(), &json(order)).map(drop)
     }
 

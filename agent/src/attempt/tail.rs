@@ -26,6 +26,8 @@ struct Tail {
 pub struct Tails {
     attempt: String,
     tails: [Tail; 2],
+    /// The files cannot be read: what is missing stays missing in this session.
+    unreadable: bool,
 }
 
 impl Tails {
@@ -40,11 +42,13 @@ impl Tails {
         Self {
             attempt,
             tails: [tail(Channel::Log, log), tail(Channel::Report, report)],
+            unreadable: false,
         }
     }
 
     /// A new session: on from what the coordinator has.
     pub fn rewind(&mut self, link: &Link) {
+        self.unreadable = false;
         for tail in &mut self.tails {
             let has = link.offset(&self.attempt, tail.channel);
             (tail.sent, tail.acked) = (has, has);
@@ -68,12 +72,19 @@ impl Tails {
         WINDOW.saturating_sub(under_way)
     }
 
+    /// An ending must not wait for bytes that nobody can read.
+    pub fn give_up(&mut self) {
+        self.unreadable = true;
+    }
+
     /// True when everything that is in the files now has been sent.
     #[must_use]
     pub fn is_even(&self) -> bool {
-        self.tails
-            .iter()
-            .all(|tail| length(&tail.path) <= tail.sent)
+        self.unreadable
+            || self
+                .tails
+                .iter()
+                .all(|tail| length(&tail.path) <= tail.sent)
     }
 
     /// True when there is something to send and room to send it.

@@ -256,7 +256,8 @@ impl Follow {
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, attempt = self.id, "its log or report cannot be read")
+                tracing::warn!(%error, attempt = self.id, "its log or report cannot be read");
+                self.tails.give_up();
             }
         }
     }

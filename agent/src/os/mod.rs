@@ -13,6 +13,7 @@ mod windows;
 pub use windows::*;
 
 /// What a shepherd's wait ended with.
+#[cfg_attr(windows, allow(dead_code))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     /// The program ended.

@@ -2,8 +2,10 @@
 //! more, and starts nothing itself.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use proto::v1::{SubmitReply, SubmitRequest, SweepFile};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::clients::{self, Clients};
@@ -19,6 +21,10 @@ pub struct Args {
     /// The sweep file (TOML)
     pub file: PathBuf,
 }
+
+/// A coordinator that is being restarted is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(250);
 
 pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
     let loaded = sweep_file::load(&args.file)?;
@@ -54,13 +60,23 @@ pub async fn submit(clients: &Clients, file: SweepFile) -> Result<SubmitReply, E
         submission: Uuid::now_v7().to_string(),
         file: Some(file),
     };
-    let mut sweeps = clients.sweeps();
-    let reply = match sweeps.submit(request.clone()).await {
-        // The connection broke: it may or may not have been taken.
-        Err(status) if crate::follow::is_lost(&status) => sweeps.submit(request).await?,
-        reply => reply?,
+    let until = Instant::now() + PATIENCE;
+    let mut status = match clients.sweeps().submit(request.clone()).await {
+        Ok(reply) => return Ok(reply.into_inner()),
+        Err(status) => status,
     };
-    Ok(reply.into_inner())
+    // The connection broke: it may or may not have been taken, so it is sent again once one can be made.
+    while crate::follow::is_lost(&status) && Instant::now() < until {
+        tokio::time::sleep(PAUSE).await;
+        let Ok(again) = Clients::connect(&clients.url).await else {
+            continue;
+        };
+        match again.sweeps().submit(request.clone()).await {
+            Ok(reply) => return Ok(reply.into_inner()),
+            Err(other) => status = other,
+        }
+    }
+    Err(status.into())
 }
 
 /// The sweep's id.

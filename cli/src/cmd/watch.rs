@@ -75,20 +75,23 @@ fn not_running(context: &Context, sweep: &str) -> Error {
     }
 }
 
-/// Prints how a settled sweep ended, and returns its exit code.
+/// Prints how a settled sweep ended, and returns its exit code, also when nobody reads what is printed.
 pub async fn ending(clients: &Clients, context: &Context, sweep: &str) -> Result<Exit, Error> {
-    let summary = if context.json {
+    let (summary, printed) = if context.json {
         let document = show::document(clients, sweep).await?;
-        out::json(&document)?;
-        document.summary
+        let printed = out::json(&document);
+        (document.summary, printed)
     } else {
         let document = results::document(clients, sweep).await?;
-        out::print(&render::results::text(&document))?;
-        document.summary
+        let printed = out::print(&render::results::text(&document));
+        (document.summary, printed)
     };
-    Ok(Exit::of_sweep(
-        summary.map_or(1, |summary| summary.exit_code),
-    ))
+    match printed {
+        Ok(()) | Err(Error::Pipe) => Ok(Exit::of_sweep(
+            summary.map_or(1, |summary| summary.exit_code),
+        )),
+        Err(error) => Err(error),
+    }
 }
 
 /// Where the coordinator is looked for after its connection was lost.

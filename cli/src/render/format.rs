@@ -2,10 +2,14 @@
 //! loses its middle, because its ends tell names apart.
 
 use jiff::Timestamp;
+use jiff::tz::Offset;
 use serde_json::Value;
 
 /// Whole MiB; under 100 with one decimal.
 pub fn mib(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
     if value.abs() < 99.95 {
         format!("{value:.1}")
     } else {
@@ -46,11 +50,12 @@ pub fn duration_if(seconds: Option<f64>) -> String {
 
 /// `12-02 04:08:31`, in UTC; what is no time is shown as it is.
 pub fn time(rfc3339: &str) -> String {
+    in_utc(rfc3339, "%m-%d %H:%M:%S")
+}
+
+fn in_utc(rfc3339: &str, format: &str) -> String {
     match rfc3339.parse::<Timestamp>() {
-        Ok(stamp) => jiff::tz::Offset::UTC
-            .to_datetime(stamp)
-            .strftime("%m-%d %H:%M:%S")
-            .to_string(),
+        Ok(stamp) => Offset::UTC.to_datetime(stamp).strftime(format).to_string(),
         Err(_) => rfc3339.to_owned(),
     }
 }
@@ -59,15 +64,14 @@ pub fn time_if(rfc3339: Option<&str>) -> String {
     rfc3339.map_or_else(unknown, time)
 }
 
+/// `12-02 04:08`, in UTC.
+pub fn minute(rfc3339: &str) -> String {
+    in_utc(rfc3339, "%m-%d %H:%M")
+}
+
 /// `04:08:31`, in UTC.
 pub fn time_of_day(rfc3339: &str) -> String {
-    match rfc3339.parse::<Timestamp>() {
-        Ok(stamp) => jiff::tz::Offset::UTC
-            .to_datetime(stamp)
-            .strftime("%H:%M:%S")
-            .to_string(),
-        Err(_) => rfc3339.to_owned(),
-    }
+    in_utc(rfc3339, "%H:%M:%S")
 }
 
 /// `rank=96 dropout=0.1` from a JSON object.
@@ -159,7 +163,7 @@ mod tests {
     fn figures_are_never_cut() {
         assert_eq!(mib(7833.6), "7834");
         assert_eq!(mib(56.3), "56.3");
-        assert_eq!(mib(0.0), "0.0");
+        assert_eq!(mib(0.0), "0");
         assert_eq!(mib(99.97), "100");
         assert_eq!(mib_if(None), "-");
     }

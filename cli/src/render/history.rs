@@ -3,7 +3,7 @@
 use proto::v1::AttemptDocument;
 
 use super::SIMULATED;
-use super::format::{device, duration_if, mib_if, short, time, unknown};
+use super::format::{device, duration_if, mib_if, minute, short, unknown};
 use super::paint::paint;
 use super::table::{Kind, Table};
 
@@ -15,9 +15,8 @@ pub fn text(attempts: &[AttemptDocument]) -> String {
         ("ATTEMPT", Kind::Word),
         ("HOST", Kind::Text),
         ("DEVICE", Kind::Text),
-        ("STARTED (UTC)", Kind::Word),
+        ("STARTED UTC", Kind::Word),
         ("TIME", Kind::Figure),
-        ("PREDICTED", Kind::Figure),
         ("PEAK MiB", Kind::Figure),
         ("EXIT", Kind::Figure),
         ("OUTCOME", Kind::Word),
@@ -32,15 +31,14 @@ pub fn text(attempts: &[AttemptDocument]) -> String {
     text
 }
 
-fn cells(attempt: &AttemptDocument) -> [String; 9] {
+fn cells(attempt: &AttemptDocument) -> [String; 8] {
     let mark = if attempt.simulated { " *" } else { "" };
     [
         short(&attempt.id, 26),
         short(&attempt.host, 12),
         format!("{}{mark}", device(&attempt.device)),
-        time(attempt.started_at.as_deref().unwrap_or(&attempt.placed_at)),
+        minute(attempt.started_at.as_deref().unwrap_or(&attempt.placed_at)),
         duration_if(attempt.seconds),
-        mib_if(attempt.predicted_mib),
         mib_if(attempt.peak_allocated_mib),
         exit(attempt),
         outcome(attempt),
@@ -80,7 +78,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("12-02 04:08:31") && text.contains("7298"),
+            text.contains("12-02 04:08") && text.contains("7298"),
             "{text}"
         );
         assert_eq!(super::text(&[]), "no attempts");

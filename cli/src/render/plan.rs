@@ -74,11 +74,7 @@ fn would_fit(trials: &[PlannedTrial]) -> String {
         .iter()
         .filter_map(|trial| Some((trial.index, trial.would_fit.as_deref()?)))
         .map(|(index, change)| {
-            wrap::paragraph(
-                &format!("trial {index} would fit: {}", printable(change)),
-                0,
-                4,
-            )
+            wrap::alternatives(&format!("trial {index} would fit"), &printable(change))
         })
         .collect();
     if lines.is_empty() {

@@ -2,12 +2,12 @@
 //! Bars go to stderr and lines to stdout, so a redirected output holds no bars. Judges nothing: it shows the replies.
 
 use std::io::IsTerminal as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use proto::v1::{ActiveAttempt, WatchLine, WatchReply};
+use proto::v1::{ActiveAttempt, SweepHead, WatchLine, WatchReply};
 
-use super::format::{device, host, short, time_of_day};
+use super::format::{count, device, host, short, time_of_day};
 use super::paint::paint;
 use super::table::printable;
 use crate::context::Context;
@@ -16,6 +16,8 @@ use crate::out;
 
 /// More attempts than this at a time would fill the screen.
 const SHOWN: usize = 8;
+/// Between two jobs nothing runs for a moment.
+const IDLE: Duration = Duration::from_secs(15);
 
 pub struct Progress {
     quiet: bool,
@@ -24,6 +26,8 @@ pub struct Progress {
     /// Time of the newest line shown: after a reconnection lines may come again.
     newest: String,
     reconnected: bool,
+    /// Since when nothing runs, until that was said.
+    idle: Idle,
     /// Lines were printed, so what follows is set apart.
     printed: bool,
 }
@@ -43,6 +47,7 @@ impl Progress {
             bars: on_terminal.then(Bars::new),
             newest: String::new(),
             reconnected: false,
+            idle: Idle::default(),
             printed: false,
         }
     }
@@ -65,6 +70,13 @@ impl Progress {
             }
         }
         self.reconnected = false;
+        if let Some(said) = reply
+            .sweep
+            .as_ref()
+            .and_then(|head| self.idle.on_head(head, Instant::now()))
+        {
+            let _ = self.print(&said);
+        }
         if let Some(bars) = &mut self.bars {
             bars.show(reply);
         }
@@ -98,6 +110,38 @@ impl Progress {
             Some(bars) => bars.all.suspend(|| out::print(line)),
             None => out::print(line),
         }
+    }
+}
+
+/// A sweep that waits for something that may never come must not look like one that works.
+#[derive(Default)]
+struct Idle {
+    since: Option<Instant>,
+    said: bool,
+}
+
+impl Idle {
+    /// What to say, once for each time that nothing runs for long.
+    fn on_head(&mut self, head: &SweepHead, now: Instant) -> Option<String> {
+        if head.jobs_running > 0 || head.jobs_settled == head.jobs {
+            *self = Self::default();
+            return None;
+        }
+        let since = *self.since.get_or_insert(now);
+        if self.said || now.duration_since(since) < IDLE {
+            return None;
+        }
+        self.said = true;
+        let waiting = count(head.jobs - head.jobs_settled, "job");
+        let word = if head.jobs - head.jobs_settled == 1 {
+            "waits"
+        } else {
+            "wait"
+        };
+        Some(format!(
+            "nothing runs: {waiting} {word}; `sweep show {}` says what for",
+            head.id
+        ))
     }
 }
 
@@ -200,6 +244,31 @@ mod tests {
             "04:08:31 a-x/1/train on rig"
         );
         assert_eq!(line_text(&line("on rig")), "04:08:31 a-x/1/train on rig");
+    }
+
+    #[test]
+    fn long_idleness_is_said_once() {
+        let waiting = SweepHead {
+            id: "a-x".into(),
+            jobs: 3,
+            jobs_settled: 1,
+            ..SweepHead::default()
+        };
+        let running = SweepHead {
+            jobs_running: 1,
+            ..waiting.clone()
+        };
+        let (mut idle, start) = (Idle::default(), Instant::now());
+        assert_eq!(idle.on_head(&waiting, start), None);
+        let said = idle.on_head(&waiting, start + IDLE).unwrap();
+        assert_eq!(
+            said,
+            "nothing runs: 2 jobs wait; `sweep show a-x` says what for"
+        );
+        assert_eq!(idle.on_head(&waiting, start + 2 * IDLE), None);
+        assert_eq!(idle.on_head(&running, start + 2 * IDLE), None);
+        assert_eq!(idle.on_head(&waiting, start + 3 * IDLE), None);
+        assert!(idle.on_head(&waiting, start + 4 * IDLE).is_some());
     }
 
     #[test]

@@ -3,12 +3,12 @@
 
 use proto::v1::{AttemptDocument, JobDocument, SweepDocument, TrialDocument};
 
-use super::SIMULATED;
 use super::format::{count, device, duration_if, host, mib_if, time, time_if, unknown, within};
 use super::paint::paint;
 use super::results::summary;
 use super::settings::Settings;
 use super::table::{Kind, Table, named, printable};
+use super::{SIMULATED, wrap};
 
 /// More remarks than this are counted only; `sweep why JOB` has each.
 const REMARKS: usize = 30;
@@ -41,7 +41,7 @@ pub fn text(document: &SweepDocument) -> String {
     } else {
         format!(", {}", printable(&head.about))
     };
-    let mut text = super::wrap::paragraph(&format!("{}: {}{about}", head.id, head.state), 0, 4);
+    let mut text = wrap::paragraph(&format!("{}: {}{about}", head.id, head.state), 0, 4);
     text.push_str(&format!(
         "submitted {}, settled {} (UTC)\n\n{table}",
         time(&head.submitted_at),
@@ -92,38 +92,33 @@ fn remarks(trials: &[TrialDocument], sweep: &str) -> String {
             remark(job).into_iter().for_each(|text| say(&job.id, text));
         }
     }
-    let would_fit = trials.iter().filter_map(|trial| {
-        let change = trial.would_fit.as_deref()?;
-        Some(format!(
-            "{}: would fit: {}",
-            within(&trial.id, sweep),
-            printable(change)
-        ))
-    });
     let mut lines: Vec<String> = said
         .iter()
         .map(|(job, text, more)| match more {
             0 => format!("{job}: {}", printable(text)),
             more => format!("{job} and {more} more: {}", printable(text)),
         })
-        .chain(would_fit)
+        .map(|line| wrap::paragraph(&line, 0, 4))
         .collect();
+    lines.extend(trials.iter().filter_map(|trial| {
+        let head = format!("{} would fit", within(&trial.id, sweep));
+        Some(wrap::alternatives(
+            &head,
+            &printable(trial.would_fit.as_deref()?),
+        ))
+    }));
     let hidden = lines.len().saturating_sub(REMARKS);
     lines.truncate(REMARKS);
     if hidden > 0 {
         lines.push(format!(
-            "and {} (sweep why JOB)",
+            "and {} (sweep why JOB)\n",
             count(hidden as u64, "more remark")
         ));
     }
-    let wrapped: String = lines
-        .iter()
-        .map(|line| super::wrap::paragraph(line, 0, 4))
-        .collect();
-    if wrapped.is_empty() {
-        wrapped
+    if lines.is_empty() {
+        String::new()
     } else {
-        format!("\n{wrapped}")
+        format!("\n{}", lines.concat())
     }
 }
 
@@ -151,7 +146,7 @@ mod tests {
         sample::assert_fits(&text);
         assert!(text.contains("1/train"), "{text}");
         assert!(text.contains("active 40%"), "{text}");
-        assert!(text.contains("6: would fit: rank 104"), "{text}");
+        assert!(text.contains("6 would fit: rank 104"), "{text}");
         assert!(text.contains("RTX 5060 Ti *"), "{text}");
     }
 }

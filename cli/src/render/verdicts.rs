@@ -61,7 +61,7 @@ pub fn row(verdict: &VerdictDocument, devices: usize) -> [String; 7] {
 /// `7313±120`; certain needs have no band.
 fn need(verdict: &VerdictDocument) -> String {
     match (verdict.need_mib, verdict.band_mib) {
-        (Some(need), Some(band)) if band > 0.0 => format!("{}±{}", mib(need), mib(band)),
+        (Some(need), Some(band)) if band > 0.0 => format!("{need:.0}±{band:.0}"),
         (Some(need), _) => mib(need),
         (None, _) => unknown(),
     }

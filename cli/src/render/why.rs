@@ -34,7 +34,7 @@ pub fn text(why: &WhyDocument) -> String {
     if let Some(would_fit) = &why.would_fit {
         text.push_str(&format!(
             "\n{}",
-            wrap::paragraph(&format!("would fit: {}", printable(would_fit)), 0, 4)
+            wrap::alternatives("would fit", &printable(would_fit))
         ));
     }
     if why.verdicts.iter().any(|verdict| verdict.simulated) {

@@ -28,6 +28,16 @@ pub fn paragraph(text: &str, first: usize, rest: usize) -> String {
     wrapped
 }
 
+/// `head: the one`, or the head and a line for each of the alternatives, which a semicolon divides.
+pub fn alternatives(head: &str, text: &str) -> String {
+    let each: Vec<&str> = text.split("; ").collect();
+    if let [only] = each.as_slice() {
+        return paragraph(&format!("{head}: {only}"), 0, 4);
+    }
+    let lines = each.iter().map(|one| paragraph(one, 2, 4));
+    std::iter::once(format!("{head}:\n")).chain(lines).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,5 +49,7 @@ mod tests {
         assert!(text.lines().all(|line| line.chars().count() <= 100));
         assert!(text.lines().skip(1).all(|line| line.starts_with("    ")));
         assert_eq!(paragraph("a b", 0, 2), "a b\n");
+        assert_eq!(alternatives("x", "a"), "x: a\n");
+        assert_eq!(alternatives("x", "a; b"), "x:\n  a\n  b\n");
     }
 }

@@ -17,7 +17,10 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{Api, status};
 use crate::engine::{Command, Refusal, Registered};
-use crate::store::Channel;
+use crate::store::{Channel, read_log};
+
+/// A report is read again in pieces: it may be long.
+const PIECE: usize = 1 << 20;
 
 type SessionStream = Pin<Box<dyn Stream<Item = Result<CoordinatorMessage, Status>> + Send>>;
 
@@ -176,9 +179,16 @@ impl Session {
                 files.append(&id, channel, chunk.offset, &chunk.data)?
             };
             if channel == Channel::Report {
-                let whole = || {
-                    let all = crate::store::read_log(&api.data, &id, channel, 0, usize::MAX);
-                    all.unwrap_or_default()
+                let whole = |give: &mut dyn FnMut(&[u8])| {
+                    let mut at = 0;
+                    // What cannot be read is not shown; the file itself is what counts.
+                    while let Ok(piece) = read_log(&api.data, &id, channel, at, PIECE) {
+                        if piece.is_empty() {
+                            break;
+                        }
+                        at += piece.len() as u64;
+                        give(&piece);
+                    }
                 };
                 api.live.take(&id, chunk.offset, &chunk.data, whole);
             }

@@ -15,6 +15,7 @@ impl From<Refusal> for Status {
             Refusal::NotFound(_) => Code::NotFound,
             Refusal::Refused(_) => Code::FailedPrecondition,
             Refusal::Stopped(_) => Code::Unavailable,
+            Refusal::DiskFull(_) => Code::ResourceExhausted,
         };
         Self::new(code, shortened(refusal.to_string()))
     }

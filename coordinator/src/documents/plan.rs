@@ -30,10 +30,10 @@ pub fn plan(
     for trial in &life.plan.trials {
         let workload = workload(&life, attached, trial.index, kind)
             .map_err(|error| Refusal::Invalid(format!("trial {}: {error}", trial.index)))?;
-        let pinned = trial.params.get("host").and_then(Value::as_str);
+        let pinned = sweep::pinned(&life, trial);
         let scope = verdicts::Scope {
             device,
-            host: pinned.or(spec.place.host.as_deref()),
+            host: pinned,
             terms: true,
             kind,
         };
@@ -49,7 +49,7 @@ pub fn plan(
             verdicts: rows,
             jobs: life.plan.kinds().map(|kind| kind.to_string()).collect(),
             would_fit: nowhere
-                .then(|| verdicts::would_fit(state, &workload, device))
+                .then(|| verdicts::would_fit(state, &workload, device, pinned))
                 .flatten(),
         });
     }

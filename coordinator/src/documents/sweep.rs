@@ -90,15 +90,17 @@ pub(super) fn verdict_rows(
             .place
             .device
             .or(spec.model.as_ref().map(|_| jobs::spec::DeviceKind::Gpu)),
-        host: trial
-            .params
-            .get("host")
-            .and_then(serde_json::Value::as_str)
-            .or(spec.place.host.as_deref()),
+        host: pinned(life, trial),
         terms,
         kind,
     };
     verdicts::of_workload(state, &workload, scope)
+}
+
+/// The only host that the trial may go to, if its file says so.
+pub(super) fn pinned<'a>(life: &'a Sweep, trial: &'a Trial) -> Option<&'a str> {
+    let own = trial.params.get("host").and_then(serde_json::Value::as_str);
+    own.or(life.plan.spec.place.host.as_deref())
 }
 
 fn would_fit(
@@ -118,10 +120,10 @@ fn would_fit(
         .as_ref()
         .map(|_| jobs::spec::DeviceKind::Gpu);
     if let Some(need) = open.and_then(|open| open.need(trial.index, kind)) {
-        return verdicts::would_fit(state, state.sizes.workload(need), device);
+        return verdicts::would_fit(state, state.sizes.workload(need), device, pinned(life, trial));
     }
     let workload = crate::engine::workload(life, &BTreeMap::new(), trial.index, kind).ok()?;
-    verdicts::would_fit(state, &workload, device)
+    verdicts::would_fit(state, &workload, device, pinned(life, trial))
 }
 
 fn job_rows(state: &State, number: u64, life: &Sweep, trial: &Trial) -> Vec<JobDocument> {

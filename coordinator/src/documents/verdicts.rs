@@ -149,10 +149,13 @@ pub fn of_job(
 }
 
 /// What would make it fit somewhere, in a sentence: the smallest change, on the host where it is smallest.
-pub fn would_fit(state: &State, workload: &Workload, device: Option<DeviceKind>) -> Option<String> {
+pub fn would_fit(state: &State, workload: &Workload, device: Option<DeviceKind>,
+    pinned: Option<&str>,
+) -> Option<String> {
     let mut best: Vec<String> = Vec::new();
     let mut seen = std::collections::BTreeSet::new();
-    for host in state.hosts.values() {
+    let allowed = |host: &&Host| pinned.is_none_or(|name| name == host.record.name);
+    for host in state.hosts.values().filter(allowed) {
         for (at, known) in host.record.devices.iter().enumerate() {
             let class = &host.classes[at];
             let other = device.is_some_and(|kind| kind != convert::device_kind(known));

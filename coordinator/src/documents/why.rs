@@ -6,7 +6,7 @@ use jobs::life::{JobState, Sweep};
 use jobs::{Kind, Outcome};
 use proto::v1::{HostReason, WhyDocument};
 
-use super::sweep::{reason, verdict_rows};
+use super::sweep::{pinned, reason, verdict_rows};
 use super::verdicts;
 use crate::engine::{OpenSweep, State};
 use crate::schedule;
@@ -51,7 +51,7 @@ pub fn why(
         let nothing_fits = document.verdicts.iter().all(|row| row.verdict != "fits");
         document.would_fit = workload
             .filter(|_| nothing_fits)
-            .and_then(|workload| verdicts::would_fit(state, &workload, device));
+            .and_then(|workload| verdicts::would_fit(state, &workload, device, pinned(life, one)));
     }
     if let (Some(open), JobState::Ready) = (open, &now) {
         document.hosts = host_reasons(state, open, trial, kind, at);

@@ -2,6 +2,7 @@
 //! the engine gone is answered so.
 
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, OnceLock};
 
 use proto::store::v1::HostRecord;
 use proto::v1;
@@ -75,11 +76,13 @@ pub struct Registered {
 #[derive(Clone)]
 pub struct EngineHandle {
     sender: Sender<Command>,
+    /// Why the engine could not go on; set before anybody can notice that it has ended.
+    failure: Arc<OnceLock<Refusal>>,
 }
 
 impl EngineHandle {
-    pub fn new(sender: Sender<Command>) -> Self {
-        Self { sender }
+    pub fn new(sender: Sender<Command>, failure: Arc<OnceLock<Refusal>>) -> Self {
+        Self { sender, failure }
     }
 
     /// For what needs no answer. A stopped engine hears nothing, and its sessions end by themselves.
@@ -89,7 +92,10 @@ impl EngineHandle {
 
     pub async fn ask<T>(&self, make: impl FnOnce(Reply<T>) -> Command) -> Result<T, Refusal> {
         let (reply, answer) = oneshot::channel();
-        let stopped = || Refusal::Stopped("the coordinator has stopped; see its log".into());
+        let stopped = || {
+            let why = self.failure.get().cloned();
+            why.unwrap_or_else(|| Refusal::Stopped("the coordinator is stopping".into()))
+        };
         self.sender.send(make(reply)).map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())?
     }

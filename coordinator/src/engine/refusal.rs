@@ -18,6 +18,9 @@ pub enum Refusal {
     /// The coordinator is stopping or its store has failed.
     #[error("{0}")]
     Stopped(String),
+    /// No room on the coordinator's disk.
+    #[error("{0}")]
+    DiskFull(String),
 }
 
 impl From<Refused> for Refusal {
@@ -33,6 +36,10 @@ impl From<Refused> for Refusal {
 
 impl From<&StoreError> for Refusal {
     fn from(error: &StoreError) -> Self {
-        Self::Stopped(format!("the store failed to {error}"))
+        let text = format!("the store failed to {error}");
+        match error {
+            StoreError::DiskFull { .. } => Self::DiskFull(text),
+            _ => Self::Stopped(text),
+        }
     }
 }

@@ -77,6 +77,7 @@ impl State {
                     )
                 });
                 ending.metrics = metrics;
+                fit_the_record(&mut ending);
                 self.end(id, ending, at, work);
             }
             None => {
@@ -187,6 +188,26 @@ impl State {
             _ => {}
         }
     }
+}
+
+/// The store keeps small records: what a program says at length stays in its report and log, which are kept whole.
+fn fit_the_record(ending: &mut Ending) {
+    const VALUE_MAX: usize = 8 * 1024;
+    const DETAIL_MAX: usize = 2 * 1024;
+    let length = ending.result.as_ref().map_or(0, |result| result.to_string().len());
+    if length > VALUE_MAX {
+        let note = format!("a result of {length} bytes: too long to keep here, it is in the report");
+        ending.result = Some(serde_json::json!({ "too_long": note }));
+    }
+    if serde_json::Value::from(ending.metrics.clone()).to_string().len() > VALUE_MAX {
+        ending.metrics.retain(|name, _| name == "loss" || name == "step");
+    }
+    if ending.detail.len() > DETAIL_MAX {
+        let end = (0..=DETAIL_MAX).rev().find(|at| ending.detail.is_char_boundary(*at));
+        ending.detail.truncate(end.unwrap_or(0));
+        ending.detail.push_str(" ...");
+    }
+    ending.observation = None;
 }
 
 fn ended_text(id: &AttemptId, record: &AttemptRecord) -> String {

@@ -8,6 +8,8 @@ use jobs::life::{Applied, Event, JobState, Placement};
 use jobs::spec::DeviceKind;
 use jobs::{AttemptId, Kind};
 use proto::convert;
+use proto::store::v1::DeviceRecord;
+use vram::{Bytes, DeviceLoad};
 
 use super::fleet::{Held, Host};
 use super::{OpenSweep, State, Work};
@@ -137,7 +139,7 @@ impl State {
                 class: self.sizes.class_id(&host.classes[at]).unwrap_or(ClassId(0)),
                 class_name: &host.class_names[at],
                 spills: device.spills,
-                load: convert::load(device),
+                load: load_of(device),
                 reserved: host.reserved(&device.id),
                 active: host.active_on(&device.id),
                 slots: device.slots,
@@ -237,6 +239,18 @@ impl State {
         // What follows it may be ready now.
         work.dirty = true;
         self.settle(key.sweep, at, work);
+    }
+}
+
+/// What a simulated process holds it holds for ever: waiting for it to leave would never end.
+fn load_of(device: &DeviceRecord) -> DeviceLoad {
+    let load = convert::load(device);
+    if !device.simulated {
+        return load;
+    }
+    DeviceLoad {
+        usable: load.room(),
+        held: Bytes::ZERO,
     }
 }
 
@@ -345,6 +359,7 @@ fn not_before(open: &OpenSweep, trial: u32, kind: Kind, at: u64) -> u64 {
     }
     let tries = job.map_or(1, |job| job.counted().count()).min(10);
     let pause = (BACKOFF_MS << (tries - 1)).min(BACKOFF_MAX_MS);
-    // A clock that was set back must not make a pause longer than it is.
-    last.ended_at().map_or(0, |ended| ended.min(at) + pause)
+    // Ended in the future: the clock was set back, and how long ago it was is not known. Then there is no pause.
+    let ended = last.ended_at().filter(|ended| *ended <= at);
+    ended.map_or(0, |ended| ended + pause)
 }

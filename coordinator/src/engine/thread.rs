@@ -2,7 +2,7 @@
 //! longer be what the disk says, and only a restart makes them one again.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,12 @@ pub fn spawn(
     let state = State::load(data, store.reader(), live, timing, Instant::now())?;
     let (sender, receiver) = channel();
     let (end, ended) = oneshot::channel();
-    let engine = Engine { state, store };
+    let failure = Arc::new(OnceLock::new());
+    let engine = Engine {
+        state,
+        store,
+        failure: failure.clone(),
+    };
     std::thread::Builder::new()
         .name("engine".into())
         .spawn(move || {
@@ -48,7 +53,7 @@ pub fn spawn(
             source,
         })?;
     Ok(Started {
-        handle: EngineHandle::new(sender),
+        handle: EngineHandle::new(sender, failure),
         ended,
     })
 }
@@ -56,14 +61,20 @@ pub fn spawn(
 struct Engine {
     state: State,
     store: Box<dyn Store>,
+    failure: Arc<OnceLock<Refusal>>,
 }
 
 impl Engine {
     fn run(mut self, receiver: &Receiver<Command>) -> Option<StoreError> {
         loop {
             let (commands, stop) = gather(receiver);
-            if let Err(error) = self.turn(commands) {
-                tracing::error!("{}", Refusal::from(&error));
+            let mut work = Work::default();
+            if let Err(error) = self.turn(commands, &mut work) {
+                let refusal = Refusal::from(&error);
+                tracing::error!("{refusal}");
+                // Before `work` is let go of: who waits for an answer in it then reads why there is none.
+                let _ = self.failure.set(refusal);
+                drop(work);
                 return Some(error);
             }
             if stop {
@@ -73,33 +84,32 @@ impl Engine {
     }
 
     /// One batch: everything that waited, and the round of scheduling that it calls for.
-    fn turn(&mut self, commands: Vec<Command>) -> Result<(), StoreError> {
+    fn turn(&mut self, commands: Vec<Command>, work: &mut Work) -> Result<(), StoreError> {
         let (at, now) = (clock::now_ms(), Instant::now());
-        let mut work = Work::default();
         let mut reads = Vec::new();
         for command in commands {
             match command {
                 Command::Read(look) => reads.push(look),
                 other => self
                     .state
-                    .handle(other, self.store.as_mut(), at, now, &mut work)?,
+                    .handle(other, self.store.as_mut(), at, now, work)?,
             }
         }
-        self.state.watch_over(at, now, &mut work);
+        self.state.watch_over(at, now, work);
         // A ruling may make what follows ready: rounds go on until nothing more follows, within reason.
         work.dirty |= self.state.round_is_due(now);
         for _ in 0..ROUNDS {
             if std::mem::take(&mut work.dirty) {
-                self.state.round(at, now, &mut work);
+                self.state.round(at, now, work);
             }
         }
         if !work.records.is_empty() {
             self.store.commit(&work.records)?;
         }
-        for happening in work.happened {
+        for happening in work.happened.drain(..) {
             let _ = self.state.feed.send(happening);
         }
-        for say in work.after {
+        for say in work.after.drain(..) {
             say(&self.state);
         }
         for look in reads {

@@ -1,10 +1,10 @@
 //! Comparisons: on which class of device all arms can train. A class is a choice only if every arm that may still run
 //! fits on it; while that is open, the arms are measured first. Never splits a comparison.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use jobs::Kind;
-use vram::{Bytes, VerdictKind};
+use vram::VerdictKind;
 
 use super::fleet::Fleet;
 use super::queue::Shape;
@@ -28,18 +28,22 @@ pub(super) struct Plan {
     pub unmeasured: u32,
 }
 
-/// What the class rule says of a train job.
+/// What the class rule says of a train or bake job.
 pub(super) enum Gate<'p> {
     /// No comparison: any class.
     Open,
     Pinned(u32),
     /// One of these is chosen with the first placement.
     Choose(&'p [u32]),
-    Wait { unsettled: u32, uncertain: u32 },
+    Wait {
+        unsettled: u32,
+        uncertain: u32,
+    },
 }
 
 pub(super) struct Comparisons {
-    plans: BTreeMap<(GroupId, usize), Plan>,
+    /// By group: the plan of each site that its jobs ask for.
+    plans: Vec<Vec<(usize, Plan)>>,
 }
 
 impl Comparisons {
@@ -53,24 +57,37 @@ impl Comparisons {
         for shape in shapes.iter().filter(|shape| shape.kind == Kind::Train) {
             measured.extend(shape.group.map(|group| (group, shape.need)));
         }
-        let mut plans = BTreeMap::new();
-        for shape in shapes.iter().filter(|shape| shape.kind != Kind::Bake) {
+        let mut plans: Vec<Vec<(usize, Plan)>> = vec![Vec::new(); snapshot.groups.len()];
+        for shape in shapes {
             let Some(group) = shape.group else { continue };
-            plans.entry((group, shape.site)).or_insert_with(|| {
+            let Some(known) = plans.get_mut(group.index()) else {
+                continue;
+            };
+            if known.iter().all(|(site, _)| *site != shape.site) {
                 let is_measured = |need| measured.contains(&(group, need));
-                plan(snapshot, fleet, group, &sites[shape.site], is_measured)
-            });
+                let plan = plan(snapshot, fleet, group, &sites[shape.site], is_measured);
+                known.push((shape.site, plan));
+            }
         }
         Self { plans }
     }
 
     pub fn plan(&self, shape: &Shape<'_>) -> Option<&Plan> {
         let group = shape.group?;
-        self.plans.get(&(group, shape.site))
+        let plans = self.plans.get(group.index())?;
+        plans
+            .iter()
+            .find(|(site, _)| *site == shape.site)
+            .map(|(_, plan)| plan)
     }
 
     pub fn gate(&self, shape: &Shape<'_>) -> Gate<'_> {
-        let plan = self.plan(shape).filter(|_| shape.kind == Kind::Train);
+        let plan = match shape.kind {
+            Kind::Probe => None,
+            Kind::Train => self.plan(shape),
+            // What was trained on one class is evaluated on it: scores are what a comparison compares.
+            Kind::Bake => self.plan(shape).filter(|plan| plan.pinned.is_some()),
+        };
         let Some(plan) = plan else { return Gate::Open };
         if let Some(family) = plan.pinned {
             Gate::Pinned(family)
@@ -97,12 +114,20 @@ fn plan(
     let Some(view) = snapshot.groups.get(group.index()) else {
         return Plan::default();
     };
-    let arms: Vec<NeedId> = view.arms.iter().filter(|arm| !arm.settled).map(|arm| arm.need).collect();
+    let arms: Vec<NeedId> = view
+        .arms
+        .iter()
+        .filter(|arm| !arm.settled)
+        .map(|arm| arm.need)
+        .collect();
     let tables = Tables::of(snapshot, &site.classes, &arms);
-    let unmeasured = |(at, arm): &(usize, &NeedId)| !is_measured(**arm) && tables.open_somewhere(*at);
+    let unmeasured =
+        |(at, arm): &(usize, &NeedId)| !is_measured(**arm) && tables.open_somewhere(*at);
     Plan {
         // A class that is not here is none of the candidates: its jobs wait for it (see `Outlook`).
-        pinned: view.pinned.map(|name| fleet.family(name).unwrap_or(u32::MAX)),
+        pinned: view
+            .pinned
+            .map(|name| fleet.family(name).unwrap_or(u32::MAX)),
         all_fit: tables.all_fit(),
         hopeful: tables.hopeful(),
         most_fit: tables.most_fit(),
@@ -111,59 +136,88 @@ fn plan(
     }
 }
 
-/// The best verdict of each arm on each class: a row for each class name, a column for each arm.
+/// The best verdict of each arm on each class name: a row for each of `families`, a column for each arm.
 struct Tables {
-    empty: Vec<(u32, Vec<VerdictKind>)>,
+    families: Vec<u32>,
+    arms: usize,
+    empty: Vec<VerdictKind>,
     /// With what others hold now.
-    held: Vec<(u32, Vec<VerdictKind>)>,
+    held: Vec<VerdictKind>,
 }
 
 impl Tables {
     fn of(snapshot: &Snapshot<'_>, classes: &[SiteClass], arms: &[NeedId]) -> Self {
-        let table = |room: fn(&SiteClass) -> Bytes| {
-            let mut rows: Vec<(u32, Vec<VerdictKind>)> = Vec::new();
-            // Classes are sorted by their name's number.
+        // Classes are sorted by family.
+        let mut families: Vec<u32> = classes.iter().map(|class| class.family).collect();
+        families.dedup();
+        let worst = vec![VerdictKind::Spills; families.len() * arms.len()];
+        let (mut empty, mut held) = (worst.clone(), worst);
+        for (column, arm) in arms.iter().enumerate() {
+            let sizings = snapshot
+                .estimates
+                .get(arm.index())
+                .map_or(&[][..], Vec::as_slice);
             for class in classes {
-                if rows.last().is_none_or(|(family, _)| *family != class.family) {
-                    rows.push((class.family, vec![VerdictKind::Spills; arms.len()]));
-                }
-                let best = rows.last_mut().map(|(_, best)| best).into_iter().flatten();
-                for (best, arm) in best.zip(arms) {
-                    let row = snapshot.estimates.get(arm.index());
-                    let sizing = row.and_then(|row| row.get(class.class)).and_then(Option::as_ref);
-                    *best = Size::of(sizing).judge(class.spills, room(class)).min(*best);
-                }
+                let row = families.partition_point(|family| *family < class.family);
+                let at = row * arms.len() + column;
+                let size = Size::of(sizings.get(class.class).and_then(Option::as_ref));
+                empty[at] = size.judge(class.spills, class.usable).min(empty[at]);
+                held[at] = size.judge(class.spills, class.free).min(held[at]);
             }
-            rows
-        };
-        Self {
-            empty: table(|class| class.usable),
-            held: table(|class| class.free),
         }
+        Self {
+            families,
+            arms: arms.len(),
+            empty,
+            held,
+        }
+    }
+
+    fn families(&self, table: &[VerdictKind], wanted: impl Fn(&[VerdictKind]) -> bool) -> Vec<u32> {
+        let row = |at: usize| &table[at * self.arms..(at + 1) * self.arms];
+        let rows = self
+            .families
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| wanted(row(*at)));
+        rows.map(|(_, family)| *family).collect()
     }
 
     /// Where they fit beside what others hold now, if there is such a class; else where they fit when it is empty.
     fn all_fit(&self) -> Vec<u32> {
-        let fits = |best: &[VerdictKind]| best.iter().all(|verdict| *verdict == VerdictKind::Fits);
-        let now = families(&self.held, fits);
-        if now.is_empty() { families(&self.empty, fits) } else { now }
+        let fits = |best: &[VerdictKind]| count(best) == self.arms;
+        let now = self.families(&self.held, fits);
+        if now.is_empty() {
+            self.families(&self.empty, fits)
+        } else {
+            now
+        }
     }
 
     fn hopeful(&self) -> Vec<u32> {
-        families(&self.empty, |best| best.iter().all(|verdict| *verdict <= VerdictKind::Uncertain))
+        self.families(&self.empty, |best| {
+            best.iter()
+                .all(|verdict| *verdict <= VerdictKind::Uncertain)
+        })
     }
 
     fn most_fit(&self) -> Vec<u32> {
-        let count = |best: &[VerdictKind]| best.iter().filter(|verdict| **verdict == VerdictKind::Fits).count();
-        let most = self.empty.iter().map(|(_, best)| count(best)).max().unwrap_or(0);
-        families(&self.empty, |best| most > 0 && count(best) == most)
+        let rows = self.empty.chunks(self.arms.max(1));
+        let most = rows.map(count).max().unwrap_or(0);
+        self.families(&self.empty, |best| most > 0 && count(best) == most)
     }
 
     fn open_somewhere(&self, arm: usize) -> bool {
-        self.empty.iter().any(|(_, best)| best[arm] == VerdictKind::Uncertain)
+        let column = self.empty.iter().skip(arm).step_by(self.arms.max(1));
+        column
+            .into_iter()
+            .any(|verdict| *verdict == VerdictKind::Uncertain)
     }
 }
 
-fn families(rows: &[(u32, Vec<VerdictKind>)], wanted: impl Fn(&[VerdictKind]) -> bool) -> Vec<u32> {
-    rows.iter().filter(|(_, best)| wanted(best)).map(|(family, _)| *family).collect()
+/// How many of the arms fit.
+fn count(best: &[VerdictKind]) -> usize {
+    best.iter()
+        .filter(|verdict| **verdict == VerdictKind::Fits)
+        .count()
 }

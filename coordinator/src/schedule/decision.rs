@@ -26,7 +26,7 @@ pub struct Choice {
     /// On each of the devices.
     pub grant: Bytes,
     pub verdict: VerdictKind,
-    /// Absent when nothing is known of the job's size.
+    /// Peak allocated, which is what is measured; absent when nothing is known of the job's size.
     pub predicted: Option<Bytes>,
     pub source: Source,
     /// The sizing's `step_seconds`, in its unit: the snapshot does not say how many steps a job has.

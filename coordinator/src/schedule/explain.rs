@@ -5,8 +5,8 @@ use super::compare::Gate;
 use super::filter::{admit, tell};
 use super::fleet::{Device, Fleet};
 use super::queue::Queue;
-use super::{Explained, JobKey, Snapshot, WaitReason};
 use super::site::Wish;
+use super::{Explained, JobKey, Snapshot, WaitReason};
 
 /// Empty if the job is not in the snapshot. In the order of the fleet: host name, device id.
 #[must_use]
@@ -24,10 +24,21 @@ pub fn explain(snapshot: &Snapshot<'_>, job: JobKey) -> Vec<Explained> {
     let limited = queue.outlooks[entry.shape].families.as_deref();
     let (families, arms) = match queue.comparisons.gate(shape) {
         Gate::Choose(families) => (Some(families), None),
-        Gate::Wait { unsettled, uncertain } => (None, Some(WaitReason::WaitsForArms { unsettled, uncertain })),
+        Gate::Wait {
+            unsettled,
+            uncertain,
+        } => (
+            None,
+            Some(WaitReason::WaitsForArms {
+                unsettled,
+                uncertain,
+            }),
+        ),
         Gate::Open | Gate::Pinned(_) => (limited, None),
     };
-    let class = families.and_then(|some| some.first()).and_then(|at| fleet.families.get(*at as usize));
+    let class = families
+        .and_then(|some| some.first())
+        .and_then(|at| fleet.families.get(*at as usize));
     let wish = Wish::of(view);
     let one = |(device, load): (&Device<'_>, _)| {
         let lacks = wish.lacks(device.on).or_else(|| {
@@ -50,7 +61,9 @@ pub fn explain(snapshot: &Snapshot<'_>, job: JobKey) -> Vec<Explained> {
             usable: device.usable,
             held: device.view.load.held,
             reserved: device.view.reserved,
-            expected_seconds: shape.sizing(device.class).and_then(|known| known.step_seconds),
+            expected_seconds: shape
+                .sizing(device.class)
+                .and_then(|known| known.step_seconds),
             reason,
         }
     };

@@ -48,7 +48,9 @@ pub(super) fn acceptable(shape: &Shape<'_>, verdict: VerdictKind) -> bool {
 
 /// The verdict with nothing held and nothing reserved.
 pub(super) fn when_empty(shape: &Shape<'_>, device: &Device<'_>) -> VerdictKind {
-    shape.size(device.class).judge(device.view.spills, device.usable)
+    shape
+        .size(device.class)
+        .judge(device.view.spills, device.usable)
 }
 
 /// What its class as a whole says of a device: what size the job has there, and whether it may go there at all.
@@ -62,10 +64,18 @@ pub(super) fn admit_class(
     let empty = size.judge(false, usable);
     if !acceptable(shape, empty) {
         let uncertain = empty == VerdictKind::Uncertain;
-        return Err(if uncertain { Block::Uncertain } else { Block::TooLarge });
+        return Err(if uncertain {
+            Block::Uncertain
+        } else {
+            Block::TooLarge
+        });
     }
     let barred = families.is_some_and(|allowed| !allowed.contains(&family));
-    if barred { Err(Block::OtherClass) } else { Ok(()) }
+    if barred {
+        Err(Block::OtherClass)
+    } else {
+        Ok(())
+    }
 }
 
 pub(super) fn admit(

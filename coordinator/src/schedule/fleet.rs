@@ -46,7 +46,9 @@ pub(super) struct Load {
 
 impl<'s> Fleet<'s> {
     pub fn of(snapshot: &'s Snapshot<'s>) -> Self {
-        let families: BTreeSet<&str> = each_device(snapshot).map(|(.., view)| view.class_name).collect();
+        let families: BTreeSet<&str> = each_device(snapshot)
+            .map(|(.., view)| view.class_name)
+            .collect();
         let families: Vec<&str> = families.into_iter().collect();
         let mut devices: Vec<Device<'s>> = each_device(snapshot)
             .map(|(host, device, on, view)| Device {
@@ -103,7 +105,11 @@ fn each_device<'s>(
 }
 
 fn speeds(devices: &[Device<'_>]) -> Vec<f64> {
-    let classes = devices.iter().map(|device| device.class + 1).max().unwrap_or(0);
+    let classes = devices
+        .iter()
+        .map(|device| device.class + 1)
+        .max()
+        .unwrap_or(0);
     let mut speeds = vec![0.0; classes];
     for device in devices {
         if speeds[device.class] <= 0.0 && device.view.speed > 0.0 {

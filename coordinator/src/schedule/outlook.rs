@@ -45,7 +45,9 @@ impl Outlook {
         };
         let breadth = look.breadth();
         let prospect = match &site.none {
-            Some(reason) if settled || matches!(reason, WaitReason::NoHost) => Prospect::Wait(reason.clone()),
+            Some(reason) if settled || matches!(reason, WaitReason::NoHost) => {
+                Prospect::Wait(reason.clone())
+            }
             Some(_) => Prospect::Wait(WaitReason::FleetSettling),
             None => look.prospect(settled),
         };
@@ -67,7 +69,10 @@ fn families(shape: &Shape<'_>, site: &Site, comparisons: &Comparisons) -> Option
         };
     }
     let wanted = targets(shape, plan, site);
-    let mut classes = site.classes.iter().filter(|class| wanted.contains(&class.family));
+    let mut classes = site
+        .classes
+        .iter()
+        .filter(|class| wanted.contains(&class.family));
     let possible = classes.any(|class| acceptable(shape, verdict(shape, class)));
     let must = plan.pinned.is_some() && shape.asked.is_some();
     (must || possible).then_some(wanted)
@@ -82,9 +87,18 @@ fn targets(shape: &Shape<'_>, plan: &Plan, site: &Site) -> Vec<u32> {
     }
     // Where it is still open; on the others its size is known well enough.
     let open = |class: &&SiteClass| verdict(shape, class) == VerdictKind::Uncertain;
-    let is_open = |family: &u32| site.classes.iter().filter(open).any(|class| class.family == *family);
+    let is_open = |family: &u32| {
+        site.classes
+            .iter()
+            .filter(open)
+            .any(|class| class.family == *family)
+    };
     let uncertain: Vec<u32> = plan.hopeful.iter().copied().filter(is_open).collect();
-    if uncertain.is_empty() { plan.hopeful.clone() } else { uncertain }
+    if uncertain.is_empty() {
+        plan.hopeful.clone()
+    } else {
+        uncertain
+    }
 }
 
 /// On the roomiest of the class, empty.
@@ -129,13 +143,22 @@ impl Look<'_, '_> {
     }
 
     fn classes(&self) -> impl Iterator<Item = &SiteClass> {
-        self.site.classes.iter().filter(|class| self.inside(class.family))
+        self.site
+            .classes
+            .iter()
+            .filter(|class| self.inside(class.family))
     }
 
-    /// In order of their hosts.
+    /// Those that a job of several devices can have together stand together: one host, one class.
     fn candidates(&self) -> Vec<&Device<'_>> {
-        let all = self.site.devices.iter().map(|at| &self.fleet.devices[*at as usize]);
-        all.filter(|device| self.inside(device.family)).collect()
+        let all = self
+            .site
+            .devices
+            .iter()
+            .map(|at| &self.fleet.devices[*at as usize]);
+        let mut inside: Vec<_> = all.filter(|device| self.inside(device.family)).collect();
+        inside.sort_by_key(|device| (device.on.name, device.class));
+        inside
     }
 
     /// Most jobs take one device and have never failed on one: for these the classes answer.
@@ -145,21 +168,30 @@ impl Look<'_, '_> {
 
     fn is_open(&self) -> bool {
         if self.is_simple() {
-            return self.classes().any(|class| acceptable(self.shape, verdict(self.shape, class)));
+            return self
+                .classes()
+                .any(|class| acceptable(self.shape, verdict(self.shape, class)));
         }
         let may_take = |device: &Device<'_>| {
             acceptable(self.shape, when_empty(self.shape, device)) && !self.shape.avoids(device)
         };
-        self.most_on_one_host(may_take) >= self.shape.gpus
+        self.most_together(may_take) >= self.shape.gpus
     }
 
     fn breadth(&self) -> usize {
         let least = |class: usize| {
             let size = self.shape.size(class);
-            if self.shape.measures { size.least } else { size.most }
+            if self.shape.measures {
+                size.least
+            } else {
+                size.most
+            }
         };
         if self.is_simple() {
-            return self.classes().map(|class| class.with_room(least(class.class))).sum();
+            return self
+                .classes()
+                .map(|class| class.with_room(least(class.class)))
+                .sum();
         }
         let roomy = |device: &&&Device<'_>| {
             device.live && least(device.class) <= device.free && !self.shape.avoids(device)
@@ -167,25 +199,30 @@ impl Look<'_, '_> {
         self.candidates().iter().filter(roomy).count()
     }
 
-    fn most_on_one_host(&self, counts: impl Fn(&Device<'_>) -> bool) -> usize {
+    fn most_together(&self, counts: impl Fn(&Device<'_>) -> bool) -> usize {
         let candidates = self.candidates();
-        let hosts = candidates.chunk_by(|one, other| one.host == other.host);
-        let count = |host: &[&Device<'_>]| host.iter().filter(|device| counts(device)).count();
-        hosts.map(count).max().unwrap_or(0)
+        let places = candidates.chunk_by(|one, other| together(one, other));
+        let count = |place: &[&Device<'_>]| place.iter().filter(|device| counts(device)).count();
+        places.map(count).max().unwrap_or(0)
     }
 
     fn wrong_class(&self) -> WaitReason {
         let family = self.families.and_then(|some| some.first());
         let name = family.and_then(|at| self.fleet.families.get(*at as usize));
         WaitReason::ComparisonElsewhere {
-            class: name.copied().unwrap_or("a class of device that is not here").to_owned(),
+            class: name
+                .copied()
+                .unwrap_or("a class of device that is not here")
+                .to_owned(),
         }
     }
 
     fn too_few(&self) -> Option<WaitReason> {
-        let most = self.most_on_one_host(|_| true);
+        let most = self.most_together(|_| true);
         let candidates = self.candidates();
-        let best = candidates.chunk_by(|one, other| one.host == other.host).find(|host| host.len() == most)?;
+        let best = candidates
+            .chunk_by(|one, other| together(one, other))
+            .find(|place| place.len() == most)?;
         (most < self.shape.gpus).then(|| WaitReason::TooFewDevices {
             host: best[0].on.name.to_owned(),
             wanted: self.shape.gpus as u32,
@@ -198,13 +235,19 @@ impl Look<'_, '_> {
         if self.shape.probe != Some(ProbeMode::Rehearse) {
             return None;
         }
-        let most = |class: usize| self.shape.telling(class).map(|known| known.need + known.band);
+        let most = |class: usize| {
+            self.shape
+                .telling(class)
+                .map(|known| known.need + known.band)
+        };
         let fits = |device: &Device<'_>| {
             let room = most(device.class).is_some_and(|most| most <= device.free);
             room && device.live && !self.shape.avoids(device)
         };
-        let possible = self.classes().any(|class| most(class.class).is_some_and(|most| class.with_room(most) > 0));
-        if !possible || self.most_on_one_host(fits) < self.shape.gpus {
+        let possible = self
+            .classes()
+            .any(|class| most(class.class).is_some_and(|most| class.with_room(most) > 0));
+        if !possible || self.most_together(fits) < self.shape.gpus {
             return None;
         }
         let candidates = self.candidates();
@@ -221,12 +264,20 @@ impl Look<'_, '_> {
 
     fn why_never(&self) -> String {
         let candidates = self.candidates();
-        let avoided = candidates.iter().filter(|device| self.shape.avoids(device)).count();
-        let mut others: Vec<_> = candidates.iter().filter(|device| !self.shape.avoids(device)).collect();
+        let avoided = candidates
+            .iter()
+            .filter(|device| self.shape.avoids(device))
+            .count();
+        let mut others: Vec<_> = candidates
+            .iter()
+            .filter(|device| !self.shape.avoids(device))
+            .collect();
         others.sort_by_key(|device| self.shortfall(device));
         let class = self.families.and_then(|some| some.first());
         let class = class.and_then(|at| self.fleet.families.get(*at as usize));
-        let mut reason = class.map_or(String::new(), |name| format!("its comparison trains on {name}: "));
+        let mut reason = class.map_or(String::new(), |name| {
+            format!("its comparison trains on {name}: ")
+        });
         reason += &match others.first() {
             None => format!("ran out of memory on {}", self.names()),
             Some(best) => self.why_not(best),
@@ -238,7 +289,11 @@ impl Look<'_, '_> {
     }
 
     fn names(&self) -> String {
-        let mut names: Vec<String> = self.candidates().iter().map(|device| device.title()).collect();
+        let mut names: Vec<String> = self
+            .candidates()
+            .iter()
+            .map(|device| device.title())
+            .collect();
         names.dedup();
         names.join(", ")
     }
@@ -246,7 +301,10 @@ impl Look<'_, '_> {
     /// What is open comes before what is too large; then by what is missing.
     fn shortfall(&self, device: &Device<'_>) -> (bool, Bytes) {
         let too_large = when_empty(self.shape, device) > VerdictKind::Uncertain;
-        let need = self.shape.telling(device.class).map_or(Bytes::ZERO, |known| known.need + known.band);
+        let need = self
+            .shape
+            .telling(device.class)
+            .map_or(Bytes::ZERO, |known| known.need + known.band);
         (too_large, need.saturating_sub(device.usable))
     }
 
@@ -259,9 +317,21 @@ impl Look<'_, '_> {
         let (need, usable) = (about(known.need, known.band), device.usable.mib());
         let source = known.source.as_str();
         if when_empty(self.shape, device) == VerdictKind::Uncertain {
-            return format!("too close to call on {title}: needs {need} of {usable:.0} MiB ({source}); {REMEDY}");
+            return format!(
+                "too close to call on {title}: needs {need} of {usable:.0} MiB ({source}); {REMEDY}"
+            );
         }
-        let spills = if device.view.spills { ", which would spill to system memory" } else { "" };
-        format!("too large for every known device: the best, {title}, has {usable:.0} MiB of {need} MiB ({source}){spills}")
+        let spills = if device.view.spills {
+            ", which would spill to system memory"
+        } else {
+            ""
+        };
+        format!(
+            "too large for every known device: the best, {title}, has {usable:.0} MiB of {need} MiB ({source}){spills}"
+        )
     }
+}
+
+fn together(one: &Device<'_>, other: &Device<'_>) -> bool {
+    (one.host, one.class) == (other.host, other.class)
 }

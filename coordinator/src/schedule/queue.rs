@@ -103,7 +103,13 @@ pub(super) struct Queue<'s> {
 /// Everything of a job's view that may differ between shapes.
 type ShapeKey<'s> = (
     (usize, NeedId, Option<NeedId>, Option<u8>, bool),
-    (u32, Option<&'s str>, &'s [(String, String)], Option<GroupId>, Kind),
+    (
+        u32,
+        Option<&'s str>,
+        &'s [(String, String)],
+        Option<GroupId>,
+        Kind,
+    ),
 );
 
 fn shape_key<'s>(job: &JobView<'s>, site: usize) -> ShapeKey<'s> {
@@ -117,17 +123,21 @@ fn shape_key<'s>(job: &JobView<'s>, site: usize) -> ShapeKey<'s> {
 impl<'s> Queue<'s> {
     pub fn of(snapshot: &'s Snapshot<'s>, fleet: &Fleet<'s>) -> Self {
         let mut wishes: BTreeMap<Wish<'s>, usize> = BTreeMap::new();
-        let mut known: BTreeMap<ShapeKey<'s>, usize> = BTreeMap::new();
+        // By need, because most jobs that differ differ in that.
+        let mut known: Vec<BTreeMap<ShapeKey<'s>, usize>> =
+            vec![BTreeMap::new(); snapshot.estimates.len() + 1];
         let mut sites = Vec::new();
         let mut shapes = Vec::new();
         let mut of_job = Vec::with_capacity(snapshot.jobs.len());
         for job in &snapshot.jobs {
             let wish = Wish::of(job);
             let site = *wishes.entry(wish).or_insert_with(|| {
-                sites.push(wish.site(fleet));
+                let classes = sites.iter().map(|site: &Site| site.classes.len()).sum();
+                sites.push(wish.site(fleet, classes));
                 sites.len() - 1
             });
-            of_job.push(*known.entry(shape_key(job, site)).or_insert_with(|| {
+            let of_need = &mut known[job.need.index().min(snapshot.estimates.len())];
+            of_job.push(*of_need.entry(shape_key(job, site)).or_insert_with(|| {
                 shapes.push(Shape::of(job, site, snapshot.estimates));
                 shapes.len() - 1
             }));
@@ -178,10 +188,16 @@ fn entries(jobs: &[JobView<'_>], of_job: &[usize], outlooks: &[Outlook]) -> Vec<
             bucket: numbers[&window(job)],
         })
         .collect();
-    entries.sort_by_key(|entry| {
+    entries.sort_by_cached_key(|entry| {
         let key = entry.key;
         let breadth = outlooks[entry.shape].breadth;
-        (entry.bucket, breadth, Reverse(key.kind), key.sweep, key.trial)
+        (
+            entry.bucket,
+            breadth,
+            Reverse(key.kind),
+            key.sweep,
+            key.trial,
+        )
     });
     entries
 }

@@ -27,8 +27,13 @@ pub(super) struct Bid {
 impl Bid {
     /// Best first. Of equally fast devices the smallest that is large enough; then the fleet's own order.
     pub fn order(&self, other: &Self) -> Ordering {
-        let by_time = self.kept_back.cmp(&other.kept_back).then(self.pace.total_cmp(&other.pace));
-        by_time.then(self.usable.cmp(&other.usable)).then(self.at.cmp(&other.at))
+        let by_time = self
+            .kept_back
+            .cmp(&other.kept_back)
+            .then(self.pace.total_cmp(&other.pace));
+        by_time
+            .then(self.usable.cmp(&other.usable))
+            .then(self.at.cmp(&other.at))
     }
 }
 
@@ -45,18 +50,34 @@ impl<'q, 's> Paces<'q, 's> {
             let step = shape.sizing(class)?.step_seconds?;
             (*speed > 0.0).then_some(step * speed)
         };
-        let work = fleet.speeds.iter().enumerate().find_map(measured).unwrap_or(1.0);
+        let work = fleet
+            .speeds
+            .iter()
+            .enumerate()
+            .find_map(measured)
+            .unwrap_or(1.0);
         Self { shape, work }
     }
 
     /// Measured where it was measured, else by the device's speed; slower the more attempts share the device.
     pub fn on(&self, device: &Device<'_>, load: &Load) -> f64 {
-        let known = self.shape.sizing(device.class).and_then(|sizing| sizing.step_seconds);
-        let speed = if device.view.speed > 0.0 { device.view.speed } else { 1.0 };
+        let known = self
+            .shape
+            .sizing(device.class)
+            .and_then(|sizing| sizing.step_seconds);
+        let speed = if device.view.speed > 0.0 {
+            device.view.speed
+        } else {
+            1.0
+        };
         let alone = known.unwrap_or(self.work / speed);
         let shared = alone * f64::from(load.active + 1);
         let preferred = self.shape.prefer == Some(device.on.name);
-        if preferred { shared * PREFERRED } else { shared }
+        if preferred {
+            shared * PREFERRED
+        } else {
+            shared
+        }
     }
 }
 
@@ -71,8 +92,12 @@ impl Wanted {
         let buckets = queue.entries.last().map_or(0, |entry| entry.bucket + 1);
         let nobody = vec![u32::MAX; fleet.devices.len()];
         let mut by_bucket = vec![nobody; buckets];
-        let later = queue.entries.iter().filter(|entry| entry.bucket > 0 && entry.after_ms <= now_ms);
-        let open = |(device, load): (&Device<'_>, &Load)| device.live && load.active < device.view.slots;
+        let later = queue
+            .entries
+            .iter()
+            .filter(|entry| entry.bucket > 0 && entry.after_ms <= now_ms);
+        let open =
+            |(device, load): (&Device<'_>, &Load)| device.live && load.active < device.view.slots;
         let open: Vec<bool> = fleet.devices.iter().zip(loads).map(open).collect();
         let mut seen = vec![usize::MAX; queue.shapes.len()];
         for entry in later {
@@ -80,10 +105,17 @@ impl Wanted {
                 continue;
             }
             let (shape, outlook) = (&queue.shapes[entry.shape], &queue.outlooks[entry.shape]);
-            for at in queue.devices(shape).iter().map(|at| *at as usize).filter(|at| open[*at]) {
+            for at in queue
+                .devices(shape)
+                .iter()
+                .map(|at| *at as usize)
+                .filter(|at| open[*at])
+            {
                 let wanted = &mut by_bucket[entry.bucket - 1][at];
                 let families = outlook.families.as_deref();
-                if outlook.breadth < *wanted && admit(shape, families, &fleet.devices[at], &loads[at]).is_ok() {
+                if outlook.breadth < *wanted
+                    && admit(shape, families, &fleet.devices[at], &loads[at]).is_ok()
+                {
                     *wanted = outlook.breadth;
                 }
             }

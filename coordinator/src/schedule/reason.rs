@@ -12,39 +12,113 @@ use super::JobKey;
 pub enum WaitReason {
     /// No host is known.
     NoHost,
-    NoSuchHost { host: String },
-    HostSilent { host: String },
-    Drained { host: String },
-    Quarantined { host: String, device: String, why: String },
-    MissingLabel { label: String },
-    NoDevice { kind: Option<DeviceKind> },
-    TooFewDevices { host: String, wanted: u32, has: u32 },
+    NoSuchHost {
+        host: String,
+    },
+    HostSilent {
+        host: String,
+    },
+    Drained {
+        host: String,
+    },
+    Quarantined {
+        host: String,
+        device: String,
+        why: String,
+    },
+    MissingLabel {
+        label: String,
+    },
+    NoDevice {
+        kind: Option<DeviceKind>,
+    },
+    TooFewDevices {
+        host: String,
+        wanted: u32,
+        has: u32,
+    },
     /// Too large for the device when it is empty.
-    TooLarge { host: String, device: String, need: Bytes, band: Bytes, room: Bytes },
+    TooLarge {
+        host: String,
+        device: String,
+        need: Bytes,
+        band: Bytes,
+        room: Bytes,
+    },
     /// Ran out of memory there.
-    Avoided { host: String, device: String },
+    Avoided {
+        host: String,
+        device: String,
+    },
     /// Would fit if processes that are not ours gave their memory back.
-    HeldByOthers { host: String, device: String, need: Bytes, band: Bytes, usable: Bytes, held: Bytes },
+    HeldByOthers {
+        host: String,
+        device: String,
+        need: Bytes,
+        band: Bytes,
+        usable: Bytes,
+        held: Bytes,
+    },
     /// All slots are taken.
-    Busy { host: String, device: String, active: u32, until_ms: Option<u64> },
+    Busy {
+        host: String,
+        device: String,
+        active: u32,
+        until_ms: Option<u64>,
+    },
     /// Its size is not certain, so it needs the device to itself.
-    NotAlone { host: String, device: String, active: u32 },
+    NotAlone {
+        host: String,
+        device: String,
+        active: u32,
+    },
     /// The room is granted to running attempts.
-    Reserved { host: String, device: String, need: Bytes, band: Bytes, room: Bytes, reserved: Bytes },
+    Reserved {
+        host: String,
+        device: String,
+        need: Bytes,
+        band: Bytes,
+        room: Bytes,
+        reserved: Bytes,
+    },
     /// Kept for a job that is ahead in the queue and needs that device.
-    KeptFor { host: String, device: String, job: JobKey },
+    KeptFor {
+        host: String,
+        device: String,
+        job: JobKey,
+    },
     /// Nothing is known of its size there.
-    NeedsProbe { host: String, device: String },
+    NeedsProbe {
+        host: String,
+        device: String,
+    },
     /// Too close to call there.
-    Uncertain { host: String, device: String, need: Bytes, band: Bytes, room: Bytes },
+    Uncertain {
+        host: String,
+        device: String,
+        need: Bytes,
+        band: Bytes,
+        room: Bytes,
+    },
     /// Other arms of its comparison are to be measured before a class of device is chosen.
-    WaitsForArms { unsettled: u32, uncertain: u32 },
+    WaitsForArms {
+        unsettled: u32,
+        uncertain: u32,
+    },
     /// Its comparison trains on another class of device, which has no room now or is not known any more.
-    ComparisonElsewhere { class: String },
+    ComparisonElsewhere {
+        class: String,
+    },
     /// The sweep file pins it to another host.
-    PinnedElsewhere { host: String },
-    StaysOn { host: String },
-    Backoff { until_ms: u64 },
+    PinnedElsewhere {
+        host: String,
+    },
+    StaysOn {
+        host: String,
+    },
+    Backoff {
+        until_ms: u64,
+    },
     FleetSettling,
 }
 
@@ -100,15 +174,33 @@ impl fmt::Display for WaitReason {
                 write!(out, "{host} {device} is in quarantine: {why}")
             }
             Self::MissingLabel { label } => write!(out, "no host has the label `{label}`"),
-            Self::NoDevice { kind } => write!(out, "no host that may take it has {}", kind_word(*kind)),
+            Self::NoDevice { kind } => {
+                write!(out, "no host that may take it has {}", kind_word(*kind))
+            }
             Self::TooFewDevices { host, wanted, has } => {
-                write!(out, "needs {wanted} devices of one host, and {host} has {has} for it")
+                write!(
+                    out,
+                    "needs {wanted} equal devices of one host, and {host} has {has} for it"
+                )
             }
             Self::Avoided { host, device } => write!(out, "ran out of memory on {host} {device}"),
-            Self::Busy { host, device, active, .. } => {
-                write!(out, "{host} {device} is busy with {active} {}", attempts(*active))
+            Self::Busy {
+                host,
+                device,
+                active,
+                ..
+            } => {
+                write!(
+                    out,
+                    "{host} {device} is busy with {active} {}",
+                    attempts(*active)
+                )
             }
-            Self::NotAlone { host, device, active } => write!(
+            Self::NotAlone {
+                host,
+                device,
+                active,
+            } => write!(
                 out,
                 "needs {host} {device} to itself, where {active} {} {}",
                 attempts(*active),
@@ -122,7 +214,10 @@ impl fmt::Display for WaitReason {
             Self::NeedsProbe { host, device } => {
                 write!(out, "nothing is known of its size on {host} {device}")
             }
-            Self::WaitsForArms { unsettled, uncertain } => write!(
+            Self::WaitsForArms {
+                unsettled,
+                uncertain,
+            } => write!(
                 out,
                 "{uncertain} of the {unsettled} arms of its comparison are still to be measured before a class of \
                  device is chosen for all"
@@ -141,27 +236,53 @@ impl WaitReason {
     /// The reasons that are arithmetic.
     fn fmt_sized(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooLarge { host, device, need, band, room } => write!(
+            Self::TooLarge {
+                host,
+                device,
+                need,
+                band,
+                room,
+            } => write!(
                 out,
                 "too large for {host} {device}: needs {} of {:.0} MiB",
                 about(*need, *band),
                 room.mib()
             ),
-            Self::HeldByOthers { host, device, need, band, usable, held } => write!(
+            Self::HeldByOthers {
+                host,
+                device,
+                need,
+                band,
+                usable,
+                held,
+            } => write!(
                 out,
                 "needs {} MiB on {host} {device}, where others hold {:.0} of {:.0} MiB",
                 about(*need, *band),
                 held.mib(),
                 usable.mib()
             ),
-            Self::Reserved { host, device, need, band, room, reserved } => write!(
+            Self::Reserved {
+                host,
+                device,
+                need,
+                band,
+                room,
+                reserved,
+            } => write!(
                 out,
                 "needs {} MiB on {host} {device}, where running attempts have {:.0} MiB and {:.0} MiB are free",
                 about(*need, *band),
                 reserved.mib(),
                 room.mib()
             ),
-            Self::Uncertain { host, device, need, band, room } => write!(
+            Self::Uncertain {
+                host,
+                device,
+                need,
+                band,
+                room,
+            } => write!(
                 out,
                 "too close to call on {host} {device}: {} against {:.0} MiB",
                 about(*need, *band),

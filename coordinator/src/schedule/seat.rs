@@ -1,5 +1,6 @@
 //! From the devices that could take a job to the ones that do: the best of all, or for a job of several devices the
-//! best set of one host, each with the same grant. Knows nothing of what else waits.
+//! best set of one host and one class, each with the same grant: unequal devices would wait for each other, and what
+//! is enough for one may be too little for another. Knows nothing of what else waits.
 
 use vram::{Bytes, VerdictKind};
 
@@ -15,13 +16,11 @@ pub(super) struct Seat {
     pub verdict: VerdictKind,
 }
 
-/// `one_class`: all devices must be of one class, because a comparison is about to be pinned to it.
 pub(super) fn seat(
     mut bids: Vec<Bid>,
     shape: &Shape<'_>,
     fleet: &Fleet<'_>,
     loads: &[Load],
-    one_class: bool,
 ) -> Option<Seat> {
     if shape.gpus == 1 {
         let best = bids.into_iter().min_by(Bid::order)?;
@@ -33,7 +32,7 @@ pub(super) fn seat(
     }
     let place = |bid: &Bid| {
         let device = &fleet.devices[bid.at];
-        (device.on.name, if one_class { device.family } else { 0 })
+        (device.on.name, device.class)
     };
     bids.sort_by(|one, other| place(one).cmp(&place(other)).then_with(|| one.order(other)));
     let sets = bids.chunk_by(|one, other| place(one) == place(other));
@@ -49,13 +48,19 @@ fn together<'b>(
     fleet: &Fleet<'_>,
     loads: &[Load],
 ) -> Option<(&'b Bid, Seat)> {
-    let left = |bid: &Bid| fleet.devices[bid.at].free.saturating_sub(loads[bid.at].reserved);
-    let certain: Vec<&Bid> = set.iter().filter(|bid| !bid.opening.alone).take(gpus).collect();
+    let left = |bid: &Bid| {
+        fleet.devices[bid.at]
+            .free
+            .saturating_sub(loads[bid.at].reserved)
+    };
+    let certain: Vec<&Bid> = set
+        .iter()
+        .filter(|bid| !bid.opening.alone)
+        .take(gpus)
+        .collect();
     if certain.len() == gpus {
-        let grant = certain.iter().map(|bid| bid.opening.grant).max()?;
-        if certain.iter().all(|bid| grant <= left(bid)) {
-            return Some((certain[gpus - 1], of(&certain, grant, VerdictKind::Fits)));
-        }
+        let grant = certain[0].opening.grant;
+        return Some((certain[gpus - 1], of(&certain, grant, VerdictKind::Fits)));
     }
     // Some of them are to be measured: then all are taken whole.
     let idle = |bid: &&Bid| loads[bid.at].active == 0 && loads[bid.at].reserved == Bytes::ZERO;

@@ -39,7 +39,10 @@ pub(super) struct SiteClass {
     pub free: Bytes,
     /// What others leave us of each that may get work, ascending.
     pub live: Vec<Bytes>,
+    /// The first to be free comes first.
     pub devices: Vec<u32>,
+    /// Of all classes of all sites.
+    pub number: usize,
 }
 
 impl SiteClass {
@@ -67,9 +70,14 @@ impl<'s> Wish<'s> {
             });
         }
         if let Some(pin) = self.host.filter(|pin| *pin != host.name) {
-            return Some(WaitReason::PinnedElsewhere { host: pin.to_owned() });
+            return Some(WaitReason::PinnedElsewhere {
+                host: pin.to_owned(),
+            });
         }
-        let missing = self.require.iter().find(|label| !host.labels.contains(*label))?;
+        let missing = self
+            .require
+            .iter()
+            .find(|label| !host.labels.contains(*label))?;
         Some(WaitReason::MissingLabel {
             label: missing.clone(),
         })
@@ -79,14 +87,17 @@ impl<'s> Wish<'s> {
         self.device.is_none_or(|wanted| wanted == kind)
     }
 
-    pub fn site(&self, fleet: &Fleet<'_>) -> Site {
+    pub fn site(&self, fleet: &Fleet<'_>, first_class: usize) -> Site {
         let fits = |at: &usize| {
             let device = &fleet.devices[*at];
             self.takes(device.view.kind) && self.lacks(device.on).is_none()
         };
-        let devices: Vec<u32> = (0..fleet.devices.len()).filter(fits).map(|at| at as u32).collect();
+        let devices: Vec<u32> = (0..fleet.devices.len())
+            .filter(fits)
+            .map(|at| at as u32)
+            .collect();
         let none = devices.is_empty().then(|| self.nowhere(fleet));
-        let classes = classes(fleet, &devices);
+        let classes = classes(fleet, &devices, first_class);
         Site {
             devices,
             classes,
@@ -112,32 +123,43 @@ impl<'s> Wish<'s> {
         let label = |reason: &WaitReason| matches!(reason, WaitReason::MissingLabel { .. });
         let mut reasons = lacks.into_iter().flatten();
         let first = reasons.next().unwrap_or(WaitReason::NoHost);
-        if label(&first) { first } else { reasons.find(label).unwrap_or(first) }
+        if label(&first) {
+            first
+        } else {
+            reasons.find(label).unwrap_or(first)
+        }
     }
 }
 
-fn classes(fleet: &Fleet<'_>, devices: &[u32]) -> Vec<SiteClass> {
+fn classes(fleet: &Fleet<'_>, devices: &[u32], first: usize) -> Vec<SiteClass> {
     let mut known: BTreeMap<(u32, usize, bool), SiteClass> = BTreeMap::new();
     for at in devices {
         let device = &fleet.devices[*at as usize];
         let (family, class, spills) = (device.family, device.class, device.view.spills);
-        let entry = known.entry((family, class, spills)).or_insert_with(|| SiteClass {
-            family,
-            class,
-            spills,
-            usable: Bytes::ZERO,
-            free: Bytes::ZERO,
-            live: Vec::new(),
-            devices: Vec::new(),
-        });
+        let entry = known
+            .entry((family, class, spills))
+            .or_insert_with(|| SiteClass {
+                family,
+                class,
+                spills,
+                usable: Bytes::ZERO,
+                free: Bytes::ZERO,
+                live: Vec::new(),
+                devices: Vec::new(),
+                number: 0,
+            });
         entry.usable = device.usable.max(entry.usable);
         entry.free = device.free.max(entry.free);
         entry.live.extend(device.live.then_some(device.free));
         entry.devices.push(*at);
     }
     let mut classes: Vec<SiteClass> = known.into_values().collect();
-    for class in &mut classes {
+    for (number, class) in (first..).zip(&mut classes) {
+        class.number = number;
         class.live.sort_unstable();
+        class
+            .devices
+            .sort_by_key(|at| (fleet.devices[*at as usize].free_at, *at));
     }
     classes
 }

@@ -65,6 +65,9 @@ mod tests {
         assert_eq!(judge(110, 100), VerdictKind::Uncertain);
         assert_eq!(judge(111, 100), VerdictKind::TooLarge);
         assert_eq!(size(111, 10).judge(true, Bytes(100)), VerdictKind::Spills);
-        assert_eq!(Size::of(None).judge(false, Bytes(100)), VerdictKind::Uncertain);
+        assert_eq!(
+            Size::of(None).judge(false, Bytes(100)),
+            VerdictKind::Uncertain
+        );
     }
 }

@@ -26,9 +26,9 @@ pub enum StoreError {
     },
 
     #[error(
-        "{doing} {}: the disk is full ({free} bytes free); make room there, then it goes on; \
-         nothing that was acknowledged is lost",
-        path.display()
+        "{doing} {}: the disk is full ({} MiB free, of which some are kept so that endings can still be \
+         written); make room there, then it goes on; nothing that was acknowledged is lost",
+        path.display(), free / (1 << 20)
     )]
     DiskFull {
         doing: &'static str,

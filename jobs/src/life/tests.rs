@@ -28,6 +28,7 @@ fn sweep(trials: u32) -> Sweep {
         name: "t".into(),
         about: String::new(),
         seed: 1,
+        seed_per_trial: false,
         priority: 0,
         model: None,
         recipe: Params::new(),

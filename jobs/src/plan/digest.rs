@@ -28,6 +28,9 @@ impl Plan {
         for trial in &self.trials {
             add(json!([trial.index, self.seed(trial), self.settings(trial)]));
         }
-        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hash.finalize()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
     }
 }

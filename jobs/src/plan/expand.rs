@@ -62,8 +62,15 @@ pub fn expand(spec: Spec) -> Result<Plan, ExpandError> {
     }
     if trials.is_empty() {
         let at = spec.when.len().checked_sub(1).map_or(At::Axes, At::When);
-        let message = format!("all {} cells are skipped, so there is no trial", skipped.len());
-        return Err(ExpandError::new(at, message, "make the conditions of [[when]] narrower"));
+        let message = format!(
+            "all {} cells are skipped, so there is no trial",
+            skipped.len()
+        );
+        return Err(ExpandError::new(
+            at,
+            message,
+            "make the conditions of [[when]] narrower",
+        ));
     }
     Ok(Plan {
         spec,
@@ -80,7 +87,11 @@ fn cells(axes: &Axes, seed: u64) -> Result<Vec<Params>, ExpandError> {
             Ok(cells.clone())
         }
         Axes::Zip(axes) => {
-            let rows = axes.iter().map(|axis| listed(axis).len()).min().unwrap_or(0);
+            let rows = axes
+                .iter()
+                .map(|axis| listed(axis).len())
+                .min()
+                .unwrap_or(0);
             few_enough(rows as u128)?;
             Ok((0..rows).map(|row| zip_row(axes, row)).collect())
         }
@@ -98,7 +109,11 @@ fn few_enough(cells: u128) -> Result<(), ExpandError> {
     if cells <= u128::from(MOST_TRIALS) {
         return Ok(());
     }
-    let message = format!("{} trials are too many: at most {}", grouped(cells), grouped(u128::from(MOST_TRIALS)));
+    let message = format!(
+        "{} trials are too many: at most {}",
+        grouped(cells),
+        grouped(u128::from(MOST_TRIALS))
+    );
     let help = "shorten the axes, or draw some of the cells: random = 1000";
     Err(ExpandError::new(At::Axes, message, help))
 }
@@ -129,7 +144,9 @@ pub(super) fn combinations(axes: &[Axis]) -> u128 {
     axes.iter()
         .map(listed)
         .filter(|values| !values.is_empty())
-        .fold(1u128, |all, values| all.saturating_mul(values.len() as u128))
+        .fold(1u128, |all, values| {
+            all.saturating_mul(values.len() as u128)
+        })
 }
 
 /// The numbered cell of the listed axes; the last axis varies fastest.
@@ -158,10 +175,17 @@ fn zip_row(axes: &[Axis], row: usize) -> Params {
 fn refuse_endless(cells: usize, whens: &[When]) -> Result<(), ExpandError> {
     const MOST: usize = 20_000_000;
     let values = |when: &When| -> usize {
-        let counts = when.condition.values().map(|value| value.as_array().map_or(1, Vec::len));
+        let counts = when
+            .condition
+            .values()
+            .map(|value| value.as_array().map_or(1, Vec::len));
         counts.sum()
     };
-    let comparisons = whens.iter().map(values).sum::<usize>().saturating_mul(cells);
+    let comparisons = whens
+        .iter()
+        .map(values)
+        .sum::<usize>()
+        .saturating_mul(cells);
     if comparisons <= MOST {
         return Ok(());
     }
@@ -198,7 +222,9 @@ fn matches(cell: &Params, condition: &Params) -> bool {
         let Some(value) = cell.get(name) else {
             return false;
         };
-        let any = wanted.as_array().is_some_and(|any| any.iter().any(|one| same(one, value)));
+        let any = wanted
+            .as_array()
+            .is_some_and(|any| any.iter().any(|one| same(one, value)));
         any || same(wanted, value)
     })
 }
@@ -222,7 +248,10 @@ fn duplicate(
     first: usize,
     changed_by: Option<usize>,
 ) -> ExpandError {
-    let shown: Vec<String> = params.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    let shown: Vec<String> = params
+        .iter()
+        .map(|(name, value)| format!("{name} = {value}"))
+        .collect();
     let message = format!(
         "cells {} and {} are the same: {}",
         first + 1,
@@ -248,7 +277,10 @@ mod tests {
         let text = format!("[sweep]\nname = \"t\"\n[axes]\n{axes}\n[train]\nrun = [\"x\"]\n");
         let plan = load("t.toml", text.as_bytes()).unwrap();
         let cell = |params: &super::Params| serde_json::to_string(params).unwrap();
-        plan.trials.iter().map(|trial| cell(&trial.params)).collect()
+        plan.trials
+            .iter()
+            .map(|trial| cell(&trial.params))
+            .collect()
     }
 
     #[test]
@@ -266,8 +298,14 @@ mod tests {
 
     #[test]
     fn zip_and_list() {
-        assert_eq!(cells("zip = true\na = [1, 1]\nb = [3, 4]"), [r#"{"a":1,"b":3}"#, r#"{"a":1,"b":4}"#]);
-        assert_eq!(cells("list = [{ a = 1 }, { b = 2 }]"), [r#"{"a":1}"#, r#"{"b":2}"#]);
+        assert_eq!(
+            cells("zip = true\na = [1, 1]\nb = [3, 4]"),
+            [r#"{"a":1,"b":3}"#, r#"{"a":1,"b":4}"#]
+        );
+        assert_eq!(
+            cells("list = [{ a = 1 }, { b = 2 }]"),
+            [r#"{"a":1}"#, r#"{"b":2}"#]
+        );
     }
 
     #[test]

@@ -79,14 +79,24 @@ impl Deck {
 /// `draws` different cells. Listed values are dealt like cards: no combination comes again before all have come.
 pub(super) fn draw(draws: u32, axes: &[Axis], seed: u64) -> Result<Vec<Params>, ExpandError> {
     let all = combinations(axes);
-    let ranges = axes.iter().any(|axis| matches!(axis.values, AxisValues::Range { .. }));
+    let ranges = axes
+        .iter()
+        .any(|axis| matches!(axis.values, AxisValues::Range { .. }));
     if !ranges && u128::from(draws) > all {
         let message = format!("random = {draws}, but the axes have only {all} cells");
-        return Err(ExpandError::new(At::Random, message, format!("random = {all} draws every cell")));
+        return Err(ExpandError::new(
+            At::Random,
+            message,
+            format!("random = {all} draws every cell"),
+        ));
     }
     let Ok(size) = u64::try_from(all) else {
         let help = "shorten the axes, or write long ones as ranges { from = .., to = .. }";
-        return Err(ExpandError::new(At::Axes, "the axes have too many cells to draw from", help));
+        return Err(ExpandError::new(
+            At::Axes,
+            "the axes have too many cells to draw from",
+            help,
+        ));
     };
     let mut random = SplitMix64::new(seed);
     let mut deck = Deck::new(size);
@@ -107,8 +117,15 @@ pub(super) fn draw(draws: u32, axes: &[Axis], seed: u64) -> Result<Vec<Params>, 
         }
         redrawn += 1;
         if redrawn > MOST_REDRAWS {
-            let message = format!("random = {draws}, but only {} different cells were found", cells.len());
-            return Err(ExpandError::new(At::Random, message, "draw fewer, or widen the ranges"));
+            let message = format!(
+                "random = {draws}, but only {} different cells were found",
+                cells.len()
+            );
+            return Err(ExpandError::new(
+                At::Random,
+                message,
+                "draw fewer, or widen the ranges",
+            ));
         }
     }
     Ok(cells)
@@ -127,7 +144,9 @@ fn in_range(values: &AxisValues, random: &mut SplitMix64) -> Option<Value> {
     let value = match (log, integer) {
         (false, true) => {
             let span = (to - from) as u64;
-            return Some(Value::from(from as i64 + random.below(span.saturating_add(1)) as i64));
+            return Some(Value::from(
+                from as i64 + random.below(span.saturating_add(1)) as i64,
+            ));
         }
         (false, false) => from + (to - from) * random.unit(),
         (true, _) => (from.ln() + (to.ln() - from.ln()) * random.unit()).exp(),
@@ -174,7 +193,10 @@ mod tests {
         for _ in 0..30_000 {
             counts[random.below(3) as usize] += 1;
         }
-        assert!(counts.iter().all(|count| (9_700..10_300).contains(count)), "{counts:?}");
+        assert!(
+            counts.iter().all(|count| (9_700..10_300).contains(count)),
+            "{counts:?}"
+        );
     }
 
     #[test]

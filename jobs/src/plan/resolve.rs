@@ -126,7 +126,10 @@ mod tests {
             ("name".into(), "{kit}".into()),
         ]);
         let full = |text| both(text, &settings).unwrap();
-        assert_eq!(full("{python} {kit}/t.py --r={rank}"), "python3 /kit/t.py --r=96");
+        assert_eq!(
+            full("{python} {kit}/t.py --r={rank}"),
+            "python3 /kit/t.py --r=96"
+        );
         assert_eq!(full("{lr} {seed}"), "0.5 7");
         assert_eq!(full("{{rank}} {name}"), "{rank} {kit}");
     }

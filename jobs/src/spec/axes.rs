@@ -45,10 +45,15 @@ pub(crate) fn axes(reader: &mut Reader<'_>, trained: bool, mut table: Table<'_>)
         return list_cells(reader, trained, &entry, span);
     }
     let draws = random.as_ref().map(|entry| {
-        let draws = reader.integer(entry, 1..=i64::from(MOST_TRIALS)).unwrap_or(1);
+        let draws = reader
+            .integer(entry, 1..=i64::from(MOST_TRIALS))
+            .unwrap_or(1);
         u32::try_from(draws).unwrap_or(1)
     });
-    let zipped = zip.as_ref().and_then(|entry| reader.boolean(entry)).unwrap_or(false);
+    let zipped = zip
+        .as_ref()
+        .and_then(|entry| reader.boolean(entry))
+        .unwrap_or(false);
     if let (true, Some(entry)) = (zipped, &random) {
         reader.error_help(
             entry.key_span.clone(),
@@ -132,7 +137,10 @@ fn listed(
     for (value, span) in values {
         let Some(value) = value else { continue };
         if !seen.insert(canonical(&value)) && !zipped {
-            let message = format!("axis `{name}` has the value {} twice", reader.written(span.clone()));
+            let message = format!(
+                "axis `{name}` has the value {} twice",
+                reader.written(span.clone())
+            );
             reader.error_help(span, message, "every cell must be another one: remove it");
         }
         kept.push(value);
@@ -166,7 +174,10 @@ fn refuse_beside_list<'t>(
     table: &Table<'t>,
 ) {
     for entry in modes.chain(table.entries.iter().cloned()) {
-        let message = format!("`list` names whole cells, so `{}` cannot stand beside it", entry.key);
+        let message = format!(
+            "`list` names whole cells, so `{}` cannot stand beside it",
+            entry.key
+        );
         let help = "move it into each cell of `list`, or into [recipe] if it does not vary";
         reader.error_help(entry.key_span, message, help);
     }
@@ -261,7 +272,10 @@ impl Axes {
         };
         axes.iter().any(|axis| match &axis.values {
             AxisValues::Range { from, to, .. } => {
-                axis.name == name && value.as_f64().is_some_and(|number| (*from..=*to).contains(&number))
+                axis.name == name
+                    && value
+                        .as_f64()
+                        .is_some_and(|number| (*from..=*to).contains(&number))
             }
             AxisValues::Listed(_) => false,
         })

@@ -54,10 +54,17 @@ pub(crate) fn parse_marked(file_name: &str, text: &str) -> Result<(Spec, Marks),
 /// The bytes as text, without the mark that some editors put first.
 pub(crate) fn as_text<'t>(file_name: &str, bytes: &'t [u8]) -> Result<&'t str, SpecErrors> {
     let refuse = |message: String, help: &str| {
-        Err(SpecErrors::whole_file(file_name, message, Some(help.to_owned())))
+        Err(SpecErrors::whole_file(
+            file_name,
+            message,
+            Some(help.to_owned()),
+        ))
     };
     if bytes.len() > LARGEST {
-        let message = format!("the file has {} bytes; a sweep file has at most 1 MiB", bytes.len());
+        let message = format!(
+            "the file has {} bytes; a sweep file has at most 1 MiB",
+            bytes.len()
+        );
         return refuse(message, "is it the right file?");
     }
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
@@ -73,7 +80,11 @@ pub(crate) fn as_text<'t>(file_name: &str, bytes: &'t [u8]) -> Result<&'t str, S
             Ok(text)
         }
         Err(error) => {
-            let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+            let line = bytes[..error.valid_up_to()]
+                .iter()
+                .filter(|byte| **byte == b'\n')
+                .count()
+                + 1;
             refuse(format!("line {line} is not UTF-8 text"), "save it as UTF-8")
         }
     }
@@ -83,7 +94,10 @@ fn read(reader: &mut Reader<'_>, mut root: Table<'_>) -> (Spec, Marks) {
     let head = match section(reader, &mut root, "sweep") {
         Some(table) => head::head(reader, table),
         None => {
-            let stray = root.entries.iter().any(|entry| head::SWEEP_KEYS.contains(&entry.key));
+            let stray = root
+                .entries
+                .iter()
+                .any(|entry| head::SWEEP_KEYS.contains(&entry.key));
             if !stray && !root.has_nearly("sweep", TABLES) {
                 let help = "a sweep file starts with [sweep] and name = \"...\"";
                 reader.error_help(0..0, "the file has no [sweep]", help);
@@ -158,15 +172,23 @@ fn check_lengths(reader: &mut Reader<'_>, entries: &[Entry<'_>], recipe: &Params
     let entry = entries.iter().find(|entry| entry.key == "response_len");
     if let (true, Some(entry)) = (part > whole, entry) {
         let message = format!("`response_len` ({part}) is more than `seq_len` ({whole})");
-        reader.error_help(entry.span(), message, "the response is a part of the sequence");
+        reader.error_help(
+            entry.span(),
+            message,
+            "the response is a part of the sequence",
+        );
     }
 }
 
 fn stages(reader: &mut Reader<'_>, root: &mut Table<'_>, names: &Names<'_>) -> Vec<Stage> {
     let mut read = Vec::new();
-    let mut any = Kind::ALL.iter().any(|kind| root.has_nearly(kind.as_str(), TABLES));
+    let mut any = Kind::ALL
+        .iter()
+        .any(|kind| root.has_nearly(kind.as_str(), TABLES));
     for kind in Kind::ALL {
-        let Some(entry) = root.take(kind.as_str()) else { continue };
+        let Some(entry) = root.take(kind.as_str()) else {
+            continue;
+        };
         any = true;
         if let Some(table) = reader.table(&entry, format!("[{kind}]")) {
             read.push(stage::stage(reader, kind, names, table));

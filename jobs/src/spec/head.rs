@@ -26,7 +26,11 @@ pub(crate) fn head(reader: &mut Reader<'_>, mut table: Table<'_>) -> Head {
         None if table.has_nearly("name", SWEEP_KEYS) => {}
         None => {
             let message = "[sweep] has no `name`";
-            reader.error_help(table.span.clone(), message, "add a line such as name = \"dropout-ab\"");
+            reader.error_help(
+                table.span.clone(),
+                message,
+                "add a line such as name = \"dropout-ab\"",
+            );
         }
     }
     if let Some(entry) = table.take("about") {
@@ -56,7 +60,11 @@ fn name(reader: &mut Reader<'_>, entry: &Entry<'_>) -> String {
         reader.error_help(entry.span(), message, "letters, digits and - _ . only");
     } else if text.starts_with(['.', '-']) {
         let message = "a sweep's name must start with a letter, a digit or _".to_owned();
-        reader.error_help(entry.span(), message, "its results are kept in a folder of that name");
+        reader.error_help(
+            entry.span(),
+            message,
+            "its results are kept in a folder of that name",
+        );
     } else if text.len() > LONGEST_NAME {
         let message = format!(
             "a sweep's name has at most {LONGEST_NAME} characters, this one has {}",
@@ -70,10 +78,16 @@ fn name(reader: &mut Reader<'_>, entry: &Entry<'_>) -> String {
 pub(crate) fn model(reader: &mut Reader<'_>, mut table: Table<'_>) -> Model {
     let name = table.take("name");
     let config = table.take("config");
-    let misspelt = ["name", "config"].into_iter().any(|key| table.has_nearly(key, &["name", "config"]));
+    let misspelt = ["name", "config"]
+        .into_iter()
+        .any(|key| table.has_nearly(key, &["name", "config"]));
     if name.is_none() && config.is_none() && !misspelt {
         let help = "name = \"unsloth/gemma-3-4b-it\", or config = \"config.json\" with its shapes";
-        reader.error_help(table.span.clone(), "[model] says neither `name` nor `config`", help);
+        reader.error_help(
+            table.span.clone(),
+            "[model] says neither `name` nor `config`",
+            help,
+        );
     }
     let mut settings = Params::new();
     for entry in &table.entries {
@@ -96,7 +110,11 @@ fn config_path(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<String> {
         || path.split(['/', '\\']).any(|part| part == "..");
     if leaves {
         let message = "`config` must be a path inside the folder of the sweep file";
-        reader.error_help(entry.span(), message, "copy the file beside the sweep file: it travels with it");
+        reader.error_help(
+            entry.span(),
+            message,
+            "copy the file beside the sweep file: it travels with it",
+        );
         return None;
     }
     Some(path.to_owned())

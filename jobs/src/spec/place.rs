@@ -30,11 +30,7 @@ impl Place {
     }
 }
 
-pub(crate) fn place(
-    reader: &mut Reader<'_>,
-    names: &Names<'_>,
-    mut table: Table<'_>,
-) -> Place {
+pub(crate) fn place(reader: &mut Reader<'_>, names: &Names<'_>, mut table: Table<'_>) -> Place {
     let mut place = Place::unsaid();
     if let Some(entry) = table.take("require") {
         place.require = require(reader, names, &entry);
@@ -74,7 +70,10 @@ fn require(reader: &mut Reader<'_>, names: &Names<'_>, entry: &Entry<'_>) -> Vec
             reader.error_help(span.clone(), message, help);
         }
     }
-    labels.into_iter().map(|(label, _)| label.to_owned()).collect()
+    labels
+        .into_iter()
+        .map(|(label, _)| label.to_owned())
+        .collect()
 }
 
 fn compare(reader: &mut Reader<'_>, names: &Names<'_>, entry: &Entry<'_>) -> Option<String> {
@@ -89,7 +88,10 @@ fn compare(reader: &mut Reader<'_>, names: &Names<'_>, entry: &Entry<'_>) -> Opt
             [] => "this sweep has no axes".to_owned(),
             _ => nearest::help(name, &known),
         };
-        let message = format!("`compare` names `{}`, which is not an axis", name.escape_debug());
+        let message = format!(
+            "`compare` names `{}`, which is not an axis",
+            name.escape_debug()
+        );
         reader.error_help(entry.span(), message, help);
         return None;
     }
@@ -100,14 +102,22 @@ fn compare(reader: &mut Reader<'_>, names: &Names<'_>, entry: &Entry<'_>) -> Opt
         return None;
     }
     let is_range = |axes: &[super::types::Axis]| {
-        let ranges = axes.iter().filter(|axis| matches!(axis.values, AxisValues::Range { .. }));
-        ranges.map(|axis| axis.name.clone()).any(|range| range == name)
+        let ranges = axes
+            .iter()
+            .filter(|axis| matches!(axis.values, AxisValues::Range { .. }));
+        ranges
+            .map(|axis| axis.name.clone())
+            .any(|range| range == name)
     };
     if let Axes::Random { axes: random, .. } = axes
         && is_range(random)
     {
-        let message = format!("`compare` needs an axis of listed values, and {} is a range", tick(name));
-        let help = shown_values(axes, name).map_or_else(String::new, |values| format!("it goes {values}"));
+        let message = format!(
+            "`compare` needs an axis of listed values, and {} is a range",
+            tick(name)
+        );
+        let help =
+            shown_values(axes, name).map_or_else(String::new, |values| format!("it goes {values}"));
         reader.error_help(entry.span(), message, help);
         return None;
     }
@@ -133,7 +143,9 @@ pub(crate) fn retry(reader: &mut Reader<'_>, table: Table<'_>) -> Retry {
         match entry.key.parse::<AttemptOutcome>() {
             Ok(outcome) if RETRIED.contains(&outcome) => {
                 if let Some(times) = reader.integer(entry, 0..=20) {
-                    retry.0.insert(outcome, u32::try_from(times).unwrap_or_default());
+                    retry
+                        .0
+                        .insert(outcome, u32::try_from(times).unwrap_or_default());
                 }
             }
             Ok(outcome) => {

@@ -66,7 +66,7 @@ fn one(rest: &str, at: usize) -> Result<(Piece<'_>, usize), BadPlaceholder> {
         return Err(BadPlaceholder::Close(at));
     }
     match rest[1..].find(['{', '}']) {
-        Some(end) if rest[1..].as_bytes()[end] == b'}' => {
+        Some(end) if rest.as_bytes()[end + 1] == b'}' => {
             let length = end + 2;
             Ok((Piece::Name(&rest[1..=end], at..at + length), length))
         }

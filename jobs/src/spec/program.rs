@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::nearest;
 use super::names::Names;
+use super::nearest;
 use super::placeholder::{Piece, pieces};
 use super::reader::{Entry, Reader, Span};
 use crate::plan::HOST_NAMES;
@@ -25,9 +25,16 @@ const SECRETS: &[&str] = &["_TOKEN", "_SECRET", "_PASSWORD", "_API_KEY"];
 
 pub(crate) fn run(reader: &mut Reader<'_>, names: &Names<'_>, entry: &Entry<'_>) -> Vec<String> {
     if let Some(command) = entry.value.get_ref().as_str() {
-        let words: Vec<String> = command.split_whitespace().map(|word| format!("{word:?}")).collect();
+        let words: Vec<String> = command
+            .split_whitespace()
+            .map(|word| format!("{word:?}"))
+            .collect();
         let message = "`run` must be an array of strings, as no shell reads it";
-        reader.error_help(entry.span(), message, format!("run = [{}]", words.join(", ")));
+        reader.error_help(
+            entry.span(),
+            message,
+            format!("run = [{}]", words.join(", ")),
+        );
         return Vec::new();
     }
     let Some(words) = reader.strings(entry) else {
@@ -89,20 +96,36 @@ fn check_variable(reader: &mut Reader<'_>, variable: &Entry<'_>) {
     let upper = name.to_ascii_uppercase();
     if !good {
         let message = format!("`{}` cannot be the name of a variable", name.escape_debug());
-        reader.error_help(at, message, "letters, digits and _ only, and no digit first");
+        reader.error_help(
+            at,
+            message,
+            "letters, digits and _ only, and no digit first",
+        );
     } else if upper.starts_with("SWEEP_") || PINNING.contains(&upper.as_str()) {
         let message = format!("`{name}` is set by the agent for each attempt");
-        reader.error_help(at, message, "remove it; [place] says which devices an attempt may have");
+        reader.error_help(
+            at,
+            message,
+            "remove it; [place] says which devices an attempt may have",
+        );
     } else if SECRETS.iter().any(|end| upper.ends_with(end)) {
-        let message = format!("`{name}` looks like a secret, which does not belong into a sweep file");
-        reader.error_help(at, message, "put it into the host's configuration: sweep files are kept and shown");
+        let message =
+            format!("`{name}` looks like a secret, which does not belong into a sweep file");
+        reader.error_help(
+            at,
+            message,
+            "put it into the host's configuration: sweep files are kept and shown",
+        );
     }
 }
 
 /// Every placeholder of a text must be filled for every trial.
 fn check_text(reader: &mut Reader<'_>, names: &Names<'_>, text: &str, span: &Span) {
     if text.contains('\0') {
-        reader.error(span.clone(), "an argument or variable cannot hold a NUL character");
+        reader.error(
+            span.clone(),
+            "an argument or variable cannot hold a NUL character",
+        );
         return;
     }
     let found = match pieces(text) {
@@ -110,7 +133,11 @@ fn check_text(reader: &mut Reader<'_>, names: &Names<'_>, text: &str, span: &Spa
         Err(wrong) => {
             let at = wrong.at();
             let span = inside(reader.text(), span, text, at..at + 1);
-            reader.error_help(span, wrong.to_string(), "a brace itself is written twice: {{ or }}");
+            reader.error_help(
+                span,
+                wrong.to_string(),
+                "a brace itself is written twice: {{ or }}",
+            );
             return;
         }
     };
@@ -128,10 +155,18 @@ fn check_name(reader: &mut Reader<'_>, names: &Names<'_>, name: &str, span: Span
     }
     if name == "dataset" {
         let help = "name it in [recipe], such as dataset = \"2026-09-21\"";
-        reader.error_help(span, "`{dataset}` stands here, but this sweep names no dataset", help);
+        reader.error_help(
+            span,
+            "`{dataset}` stands here, but this sweep names no dataset",
+            help,
+        );
     } else if names.axes.names().contains(&name) {
         let message = format!("`{{{name}}}` has no value in some of the trials");
-        reader.error_help(span, message, format!("give `{name}` a value in [recipe] as well"));
+        reader.error_help(
+            span,
+            message,
+            format!("give `{name}` a value in [recipe] as well"),
+        );
     } else {
         let shown = format!("unknown placeholder `{{{}}}`", name.escape_debug());
         let known: Vec<&str> = HOST_NAMES.iter().chain(&names.always).copied().collect();

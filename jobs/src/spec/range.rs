@@ -61,14 +61,21 @@ fn bound(
 ) -> Option<f64> {
     let Some(entry) = table.take(key) else {
         let message = format!("axis `{}` is a range without `{key}`", axis.key);
-        reader.error_help(axis.span(), message, "a range is written { from = 1e-5, to = 1e-3 }");
+        reader.error_help(
+            axis.span(),
+            message,
+            "a range is written { from = 1e-5, to = 1e-3 }",
+        );
         return None;
     };
     let what = format!("`{key}` of axis `{}`", axis.key);
     let json = setting::check(reader, rule, &what, entry.value)?;
     if !json.is_number() {
         let found = value::json_type_name(&json);
-        reader.error(entry.span(), format!("{what} must be a number, not {found}"));
+        reader.error(
+            entry.span(),
+            format!("{what} must be a number, not {found}"),
+        );
     }
     json.as_f64()
 }
@@ -83,7 +90,11 @@ fn scale(reader: &mut Reader<'_>, table: &mut Table<'_>) -> Option<bool> {
         "linear" => Some(false),
         other => {
             let message = format!("`scale` cannot be \"{}\"", other.escape_debug());
-            reader.error_help(entry.span(), message, nearest::help(other, &["linear", "log"]));
+            reader.error_help(
+                entry.span(),
+                message,
+                nearest::help(other, &["linear", "log"]),
+            );
             None
         }
     }

@@ -79,7 +79,9 @@ impl<'t> Table<'t> {
 
     /// Whether a key that nobody took is nearly `key`: then `key` is misspelt rather than missing.
     pub fn has_nearly(&self, key: &str, known: &[&str]) -> bool {
-        self.entries.iter().any(|entry| nearest::nearest(entry.key, known) == Some(key))
+        self.entries
+            .iter()
+            .any(|entry| nearest::nearest(entry.key, known) == Some(key))
     }
 
     /// Refuses what was not taken, with the nearest of `known`.
@@ -128,7 +130,11 @@ impl<'a> Reader<'a> {
             return;
         }
         let span = on_chars(self.text, span);
-        self.found.push(Found { span, message, help });
+        self.found.push(Found {
+            span,
+            message,
+            help,
+        });
     }
 
     pub fn errors(&self) -> usize {
@@ -146,10 +152,13 @@ impl<'a> Reader<'a> {
 
     /// Only after an error.
     pub fn into_errors(mut self) -> SpecErrors {
-        self.found.sort_by_key(|found| (found.span.start, found.span.end));
+        self.found
+            .sort_by_key(|found| (found.span.start, found.span.end));
         let more = self.more + self.found.len().saturating_sub(SHOWN);
         let shown = self.found.into_iter().take(SHOWN);
-        let items = shown.map(|found| placed(self.file, self.text, found)).collect();
+        let items = shown
+            .map(|found| placed(self.file, self.text, found))
+            .collect();
         SpecErrors::new(self.text, items, more)
     }
 
@@ -201,7 +210,11 @@ impl<'a> Reader<'a> {
     }
 
     /// A text with a unit, such as a time, by its own reader.
-    pub fn amount<T>(&mut self, entry: &Entry<'_>, read: impl Fn(&str) -> Result<T, Wrong>) -> Option<T> {
+    pub fn amount<T>(
+        &mut self,
+        entry: &Entry<'_>,
+        read: impl Fn(&str) -> Result<T, Wrong>,
+    ) -> Option<T> {
         // A bare number gets the same answer as a text without a unit.
         let text = match entry.value.get_ref() {
             DeValue::String(text) => text.to_string(),
@@ -222,7 +235,11 @@ impl<'a> Reader<'a> {
     }
 
     /// A whole number within `range`.
-    pub fn integer(&mut self, entry: &Entry<'_>, range: std::ops::RangeInclusive<i64>) -> Option<i64> {
+    pub fn integer(
+        &mut self,
+        entry: &Entry<'_>,
+        range: std::ops::RangeInclusive<i64>,
+    ) -> Option<i64> {
         let Some(number) = value::integer(entry.value.get_ref()) else {
             self.wrong_type(entry.value, tick(entry.key), "a whole number");
             return None;

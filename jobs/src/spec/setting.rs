@@ -42,7 +42,11 @@ pub(crate) fn rule(
         ("host" | "seed", Spot::Recipe | Spot::Model) => {
             let home = if key == "host" { "[place]" } else { "[sweep]" };
             let message = format!("`{key}` is not a setting of the recipe");
-            reader.error_help(at.clone(), message, format!("put it into {home}, or make it an axis"));
+            reader.error_help(
+                at.clone(),
+                message,
+                format!("put it into {home}, or make it an axis"),
+            );
             None
         }
         ("host" | "dataset", _) => Some(Some(Rule::Name)),
@@ -138,11 +142,17 @@ pub(crate) fn check(
         Some(Rule::Count) => whole(reader, what, value, 1, MOST),
         Some(Rule::Seed) => whole(reader, what, value, 0, EXACT),
         Some(Rule::AtLeast(low)) => {
-            number(reader, what, value, format_args!("at least {low}"), |n| n >= low)
+            number(reader, what, value, format_args!("at least {low}"), |n| {
+                n >= low
+            })
         }
-        Some(Rule::Above(low)) => {
-            number(reader, what, value, format_args!("greater than {low}"), |n| n > low)
-        }
+        Some(Rule::Above(low)) => number(
+            reader,
+            what,
+            value,
+            format_args!("greater than {low}"),
+            |n| n > low,
+        ),
         Some(Rule::Share) => {
             let share = |n| (0.0..1.0).contains(&n);
             number(reader, what, value, "at least 0 and below 1", share)
@@ -173,12 +183,18 @@ fn whole(
     match value::integer(value.get_ref()) {
         Some(number) if (low..=high).contains(&number) => Some(Value::from(number)),
         Some(number) if number < low => {
-            reader.error(value.span(), format!("{what} must be at least {low}, not {number}"));
+            reader.error(
+                value.span(),
+                format!("{what} must be at least {low}, not {number}"),
+            );
             None
         }
         _ => {
             let written = reader.written(value.span());
-            reader.error(value.span(), format!("{what} must be at most {high}, not {written}"));
+            reader.error(
+                value.span(),
+                format!("{what} must be at most {high}, not {written}"),
+            );
             None
         }
     }
@@ -200,7 +216,10 @@ fn number(
         return Some(json);
     }
     let written = reader.written(value.span());
-    reader.error(value.span(), format!("{what} must be {wanted}, not {written}"));
+    reader.error(
+        value.span(),
+        format!("{what} must be {wanted}, not {written}"),
+    );
     None
 }
 

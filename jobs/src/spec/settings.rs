@@ -74,7 +74,12 @@ const OPTIMIZERS: &[&str] = &[
     "sgd",
 ];
 
-const MEMORY_FIXES: &[&str] = &["chunked_mlp", "save_on_cpu", "bf16_lm_head", "logits_to_keep"];
+const MEMORY_FIXES: &[&str] = &[
+    "chunked_mlp",
+    "save_on_cpu",
+    "bf16_lm_head",
+    "logits_to_keep",
+];
 
 const SCHEDULES: &[&str] = &[
     "linear",

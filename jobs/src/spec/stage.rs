@@ -48,7 +48,9 @@ pub(crate) fn stage(
     let span = table.span.clone();
     let after = table.take("after");
     let mode = table.take("mode");
-    let probe = mode.map_or(ProbeMode::default(), |entry| probe_mode(reader, kind, &entry));
+    let probe = mode.map_or(ProbeMode::default(), |entry| {
+        probe_mode(reader, kind, &entry)
+    });
     let run = match table.take("run") {
         Some(entry) => program::run(reader, names, &entry),
         None if probe == ProbeMode::None => Vec::new(),
@@ -62,7 +64,10 @@ pub(crate) fn stage(
     let time_limit = table
         .take("time_limit")
         .and_then(|entry| reader.amount(&entry, units::duration));
-    let resume = table.take("resume").and_then(|entry| reader.boolean(&entry)).unwrap_or(false);
+    let resume = table
+        .take("resume")
+        .and_then(|entry| reader.boolean(&entry))
+        .unwrap_or(false);
     let env = table
         .take("env")
         .map_or_else(BTreeMap::new, |entry| program::env(reader, names, &entry));
@@ -70,7 +75,11 @@ pub(crate) fn stage(
     let known: Vec<&str> = match kind {
         Kind::Probe => KEYS.iter().copied().chain(["mode"]).collect(),
         Kind::Train => KEYS.to_vec(),
-        Kind::Bake => KEYS.iter().copied().chain(BAKE.iter().map(|(name, _)| *name)).collect(),
+        Kind::Bake => KEYS
+            .iter()
+            .copied()
+            .chain(BAKE.iter().map(|(name, _)| *name))
+            .collect(),
     };
     table.finish(reader, &known);
     let after_kind = after.as_ref().and_then(|entry| kind_of(reader, entry));
@@ -123,10 +132,16 @@ fn kind_of(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<Kind> {
 fn stage_settings(reader: &mut Reader<'_>, kind: Kind, table: &mut Table<'_>) -> Params {
     let mut settings = Params::new();
     for (name, rule) in BAKE {
-        let Some(entry) = table.take(name) else { continue };
+        let Some(entry) = table.take(name) else {
+            continue;
+        };
         if kind != Kind::Bake {
             let message = format!("`{name}` is a setting of [bake], not of [{kind}]");
-            reader.error_help(entry.key_span, message, format!("move it, or put it into [{kind}.settings]"));
+            reader.error_help(
+                entry.key_span,
+                message,
+                format!("move it, or put it into [{kind}.settings]"),
+            );
         } else if let Some(value) = setting::check(reader, Some(*rule), &tick(name), entry.value) {
             settings.insert((*name).to_owned(), value);
         }
@@ -140,7 +155,11 @@ fn stage_settings(reader: &mut Reader<'_>, kind: Kind, table: &mut Table<'_>) ->
     for entry in &own.entries {
         if settings.contains_key(entry.key) {
             let message = format!("`{}` is given twice", entry.key);
-            reader.error_help(entry.key_span.clone(), message, format!("it is in [{kind}] already"));
+            reader.error_help(
+                entry.key_span.clone(),
+                message,
+                format!("it is in [{kind}] already"),
+            );
         } else if let Some(value) = reader.any(entry.value) {
             settings.insert(entry.key.to_owned(), value);
         }
@@ -157,8 +176,15 @@ pub(crate) fn in_order(reader: &mut Reader<'_>, read: Vec<ReadStage>) -> Vec<Sta
             && !kinds.contains(&after)
         {
             missing = true;
-            let message = format!("[{}] comes after [{after}], which this file does not have", one.stage.kind);
-            reader.error_help(span.clone(), message, format!("add [{after}], or remove this line"));
+            let message = format!(
+                "[{}] comes after [{after}], which this file does not have",
+                one.stage.kind
+            );
+            reader.error_help(
+                span.clone(),
+                message,
+                format!("add [{after}], or remove this line"),
+            );
         }
     }
     let mut left = read;
@@ -166,7 +192,9 @@ pub(crate) fn in_order(reader: &mut Reader<'_>, read: Vec<ReadStage>) -> Vec<Sta
     loop {
         let done: Vec<Kind> = ordered.iter().map(|stage| stage.kind).collect();
         let ready = |one: &ReadStage| one.stage.after.is_none_or(|after| done.contains(&after));
-        let Some(next) = left.iter().position(ready) else { break };
+        let Some(next) = left.iter().position(ready) else {
+            break;
+        };
         ordered.push(left.remove(next).stage);
     }
     if let (false, Some(one)) = (missing, left.first()) {
@@ -182,11 +210,18 @@ fn report_cycle(reader: &mut Reader<'_>, left: &[ReadStage], first: &ReadStage) 
         && !way.contains(&kind)
     {
         way.push(kind);
-        at = left.iter().find(|one| one.stage.kind == kind).and_then(|one| one.stage.after);
+        at = left
+            .iter()
+            .find(|one| one.stage.kind == kind)
+            .and_then(|one| one.stage.after);
     }
     way.extend(at);
     let names: Vec<&str> = way.iter().map(|kind| kind.as_str()).collect();
     let message = format!("stages wait for each other: {}", names.join(" after "));
     let span = first.after.clone().unwrap_or_else(|| first.span.clone());
-    reader.error_help(span, message, "one of them must come first: remove its `after`");
+    reader.error_help(
+        span,
+        message,
+        "one of them must come first: remove its `after`",
+    );
 }

@@ -12,10 +12,21 @@ pub(crate) fn report(reader: &mut Reader<'_>, errors: &[toml::de::Error]) {
         if span.start < next_line {
             continue;
         }
-        let rest = reader.text().as_bytes().get(span.start..).unwrap_or_default();
-        let left = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+        let rest = reader
+            .text()
+            .as_bytes()
+            .get(span.start..)
+            .unwrap_or_default();
+        let left = rest
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .unwrap_or(rest.len());
         next_line = span.start + left + 1;
-        let Plain { message, help, ends } = plain(reader, error.message(), &span);
+        let Plain {
+            message,
+            help,
+            ends,
+        } = plain(reader, error.message(), &span);
         match help {
             Some(help) => reader.error_help(span, message, help),
             None => reader.error(span, message),
@@ -48,21 +59,34 @@ fn plain(reader: &Reader<'_>, message: &str, span: &Span) -> Plain {
         "duplicate key" => duplicate(reader, written, span),
         "missing value" | "missing value for key" => no_value(),
         "string values must be quoted" | "invalid value" if written.is_empty() => no_value(),
-        "string values must be quoted" | "invalid boolean" | "invalid value" => {
-            say("text needs quotes", format!("write \"{}\"", word_at(reader, span)))
+        "string values must be quoted" | "invalid boolean" | "invalid value" => say(
+            "text needs quotes",
+            format!("write \"{}\"", word_at(reader, span)),
+        ),
+        "invalid basic string" => say(
+            "this string has no end",
+            "close it with \" on the same line",
+        ),
+        "invalid literal string" => {
+            say("this string has no end", "close it with ' on the same line")
         }
-        "invalid basic string" => say("this string has no end", "close it with \" on the same line"),
-        "invalid literal string" => say("this string has no end", "close it with ' on the same line"),
-        "key with no value" | "missing assignment between key-value pairs" => {
-            say("there is no `=` after the name", "a line is written name = value")
-        }
+        "key with no value" | "missing assignment between key-value pairs" => say(
+            "there is no `=` after the name",
+            "a line is written name = value",
+        ),
         "missing comma between array elements" => Plain {
             ends: true,
-            ..say("there is no comma before this", "put a comma, or close the array above with ]")
+            ..say(
+                "there is no comma before this",
+                "put a comma, or close the array above with ]",
+            )
         },
         "missing comma between key-value pairs" => Plain {
             ends: true,
-            ..say("there is no comma before this", "put a comma, or close the table above with }")
+            ..say(
+                "there is no comma before this",
+                "put a comma, or close the table above with }",
+            )
         },
         "unclosed array" => Plain {
             ends: true,
@@ -72,15 +96,25 @@ fn plain(reader: &Reader<'_>, message: &str, span: &Span) -> Plain {
             ends: true,
             ..say("the table is not closed", "close it with }")
         },
-        "unclosed table" | "unclosed array table" => {
-            say("the name of the table is not closed", "write [name], or [[when]] for a condition")
-        }
+        "unclosed table" | "unclosed array table" => say(
+            "the name of the table is not closed",
+            "write [name], or [[when]] for a condition",
+        ),
         "cannot recurse further; max recursion depth met" | "recursion limit" => Plain {
             ends: true,
-            ..say("this is nested too deeply", "a sweep file has tables in tables, not more")
+            ..say(
+                "this is nested too deeply",
+                "a sweep file has tables in tables, not more",
+            )
         },
-        "unexpected leading zero" => say("a number cannot start with 0", "write it without, or as text in quotes"),
-        "invalid unquoted key" => say("this cannot be a name", "names have letters, digits, - and _ only"),
+        "unexpected leading zero" => say(
+            "a number cannot start with 0",
+            "write it without, or as text in quotes",
+        ),
+        "invalid unquoted key" => say(
+            "this cannot be a name",
+            "names have letters, digits, - and _ only",
+        ),
         _ => Plain {
             message: message.to_owned(),
             help: None,
@@ -90,13 +124,19 @@ fn plain(reader: &Reader<'_>, message: &str, span: &Span) -> Plain {
 }
 
 fn no_value() -> Plain {
-    say("there is no value after the `=`", "a value is \"text\", a number, true, false, [ .. ] or { .. }")
+    say(
+        "there is no value after the `=`",
+        "a value is \"text\", a number, true, false, [ .. ] or { .. }",
+    )
 }
 
 fn duplicate(reader: &Reader<'_>, written: &str, span: &Span) -> Plain {
     let before = &reader.text()[..span.start.min(reader.text().len())];
     if before.ends_with('[') {
-        say(format!("[{written}] stands here a second time"), "join the two")
+        say(
+            format!("[{written}] stands here a second time"),
+            "join the two",
+        )
     } else {
         say(format!("`{written}` is given twice"), "remove one of them")
     }
@@ -105,6 +145,8 @@ fn duplicate(reader: &Reader<'_>, written: &str, span: &Span) -> Plain {
 /// The bare word at a place, to show it in quotes.
 fn word_at<'t>(reader: &Reader<'t>, span: &Span) -> &'t str {
     let rest = reader.text().get(span.start..).unwrap_or_default();
-    let end = rest.find([',', ']', '}', '#', '\n', '\r']).unwrap_or(rest.len());
+    let end = rest
+        .find([',', ']', '}', '#', '\n', '\r'])
+        .unwrap_or(rest.len());
     rest[..end].trim()
 }

@@ -35,7 +35,9 @@ pub(crate) fn duration(text: &str) -> Result<Duration, Wrong> {
     let mut rest = text.trim();
     let mut last_unit = u64::MAX;
     while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len());
         let number: u64 = rest[..digits].parse().map_err(|_| shape())?;
         let mut after = rest[digits..].chars();
         let unit = match after.next() {
@@ -83,7 +85,7 @@ pub(crate) fn memory(text: &str) -> Result<Bytes, Wrong> {
         "GB" | "G" | "gb" | "Gb" | "gib" => return Err(in_binary(number, "GiB")),
         _ => return Err(shape()),
     };
-    if !(mib * MIB as f64 >= 1.0) {
+    if mib * (MIB as f64) < 1.0 {
         return Err(wrong("must be more than nothing"));
     }
     if mib > LARGEST {
@@ -110,7 +112,19 @@ mod tests {
         assert_eq!(seconds("90s"), Ok(90));
         assert_eq!(seconds("1h30m"), Ok(5_400));
         assert_eq!(seconds("2d 1h"), Ok(176_400));
-        for wrong in ["", "10", "h", "1.5h", "30m1h", "1h1h", "0s", "-1h", "10 min", "9999999999999999999d", "1ä"] {
+        for wrong in [
+            "",
+            "10",
+            "h",
+            "1.5h",
+            "30m1h",
+            "1h1h",
+            "0s",
+            "-1h",
+            "10 min",
+            "9999999999999999999d",
+            "1ä",
+        ] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
     }
@@ -119,7 +133,17 @@ mod tests {
     fn memory_amounts() {
         assert_eq!(memory("300 MiB"), Ok(Bytes(300 << 20)));
         assert_eq!(memory("1.5GiB"), Ok(Bytes(1536 << 20)));
-        for wrong in ["", "300", "MiB", "-1 MiB", "0 MiB", "1..2 GiB", "12 GB", "9e9 TiB", "99999999999 TiB"] {
+        for wrong in [
+            "",
+            "300",
+            "MiB",
+            "-1 MiB",
+            "0 MiB",
+            "1..2 GiB",
+            "12 GB",
+            "9e9 TiB",
+            "99999999999 TiB",
+        ] {
             assert!(memory(wrong).is_err(), "{wrong}");
         }
     }

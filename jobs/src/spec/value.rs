@@ -36,7 +36,8 @@ pub(crate) fn json_type_name(value: &Value) -> &'static str {
 /// For a string that holds a number or a truth value: what it would be without its quotes.
 pub(crate) fn quoted_other<'v>(value: &'v DeValue<'_>) -> Option<&'v str> {
     let text = value.as_str()?.trim();
-    let is_other = text.parse::<f64>().is_ok_and(f64::is_finite) || matches!(text, "true" | "false");
+    let is_other =
+        text.parse::<f64>().is_ok_and(f64::is_finite) || matches!(text, "true" | "false");
     is_other.then_some(text)
 }
 
@@ -55,7 +56,11 @@ fn to_i64(integer: &DeInteger<'_>) -> Option<i64> {
 }
 
 fn to_f64(float: &DeFloat<'_>) -> Option<f64> {
-    float.as_str().parse().ok().filter(|number: &f64| number.is_finite())
+    float
+        .as_str()
+        .parse()
+        .ok()
+        .filter(|number: &f64| number.is_finite())
 }
 
 pub(crate) fn to_json(value: &Spanned<DeValue<'_>>) -> Result<Value, (Span, String)> {
@@ -88,7 +93,9 @@ pub(crate) fn canonical(value: &Value) -> String {
     match value {
         Value::Number(number) => match number.as_f64() {
             // Below 2^53 every whole number is exact, so nothing is merged that differs.
-            Some(float) if float.fract() == 0.0 && float.abs() < 9e15 => format!("{}", float as i64),
+            Some(float) if float.fract() == 0.0 && float.abs() < 9e15 => {
+                format!("{}", float as i64)
+            }
             _ => number.to_string(),
         },
         Value::Array(items) => {
@@ -108,9 +115,12 @@ pub(crate) fn canonical(value: &Value) -> String {
 /// Equal as cells are compared: `1` is `1.0`. Agrees with [`canonical`], without making texts.
 pub(crate) fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
-        (Value::Number(a), Value::Number(b)) if a.is_f64() != b.is_f64() => canonical(one) == canonical(other),
+        (Value::Number(a), Value::Number(b)) if a.is_f64() != b.is_f64() => {
+            canonical(one) == canonical(other)
+        }
         (Value::Array(ones), Value::Array(others)) => {
-            ones.len() == others.len() && ones.iter().zip(others).all(|(one, other)| same(one, other))
+            ones.len() == others.len()
+                && ones.iter().zip(others).all(|(one, other)| same(one, other))
         }
         (Value::Object(_), Value::Object(_)) => canonical(one) == canonical(other),
         _ => one == other,
@@ -144,7 +154,10 @@ mod tests {
         assert_eq!(canonical(&Value::from(1)), canonical(&Value::from(1.0)));
         assert_eq!(canonical(&Value::from(-0.0)), canonical(&Value::from(0)));
         assert_ne!(canonical(&Value::from("1")), canonical(&Value::from(1)));
-        assert_ne!(canonical(&Value::from(1e-5)), canonical(&Value::from(1.1e-5)));
+        assert_ne!(
+            canonical(&Value::from(1e-5)),
+            canonical(&Value::from(1.1e-5))
+        );
         let (big, next) = (i64::MAX, i64::MAX - 1);
         assert_ne!(canonical(&Value::from(big)), canonical(&Value::from(next)));
     }

@@ -25,7 +25,11 @@ pub(crate) fn whens(
     let mut spans = Vec::new();
     let DeValue::Array(items) = entry.value.get_ref() else {
         let help = "write it with double brackets: [[when]]";
-        reader.error_help(entry.key_span.clone(), "`when` is a list of conditions", help);
+        reader.error_help(
+            entry.key_span.clone(),
+            "`when` is a list of conditions",
+            help,
+        );
         return (whens, spans);
     };
     let mut possible = Possible {
@@ -41,7 +45,9 @@ pub(crate) fn whens(
         let table = Table::new("[[when]]", item.span(), table);
         if let Some(when) = one(reader, names, &possible, table) {
             if let WhenAction::Set(set) = &when.action {
-                let texts = set.iter().map(|(name, value)| (name.clone(), canonical(value)));
+                let texts = set
+                    .iter()
+                    .map(|(name, value)| (name.clone(), canonical(value)));
                 possible.given.extend(texts);
             }
             whens.push(when);
@@ -73,7 +79,9 @@ fn one(
         }
     };
     let action = match (skip, set) {
-        (Some(entry), None) => reader.words(&entry).map(|reason| WhenAction::Skip(reason.to_owned())),
+        (Some(entry), None) => reader
+            .words(&entry)
+            .map(|reason| WhenAction::Skip(reason.to_owned())),
         (None, Some(entry)) => settings(reader, names.trained, &entry).map(WhenAction::Set),
         (Some(_), Some(entry)) => {
             reader.error(entry.key_span, "a [[when]] either skips or sets, not both");
@@ -100,7 +108,11 @@ fn conditions(
 ) -> Option<Params> {
     let table = reader.table(entry, "`if`")?;
     if table.entries.is_empty() {
-        reader.error_help(entry.span(), "`if` is empty, so every cell would match", "name an axis and its value");
+        reader.error_help(
+            entry.span(),
+            "`if` is empty, so every cell would match",
+            "name an axis and its value",
+        );
     }
     if !names.whole {
         return None;
@@ -119,7 +131,9 @@ fn conditions(
             reader.error_help(wanted.key_span.clone(), message, help);
             continue;
         }
-        let Some(value) = reader.any(wanted.value) else { continue };
+        let Some(value) = reader.any(wanted.value) else {
+            continue;
+        };
         if !possible.can_be(wanted.key, &value) {
             let written = reader.written(wanted.span());
             let message = format!("no cell has `{}` = {written}", wanted.key);
@@ -149,7 +163,9 @@ impl Possible<'_> {
 
     fn is(&self, name: &str, value: &Value) -> bool {
         let text = canonical(value);
-        self.listed.get(name).is_some_and(|texts| texts.contains(&text))
+        self.listed
+            .get(name)
+            .is_some_and(|texts| texts.contains(&text))
             || self.axes.in_range(name, value)
             || self.given.contains(&(name.to_owned(), text))
     }

@@ -1,0 +1,95 @@
+//! Common models by name: the fields of their published `config.json` that memory depends on (data/models/).
+//! Finds a name whoever uploaded it; refuses to guess at one that it does not have.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use crate::architecture::Architecture;
+
+const FILES: [&str; 25] = [
+    include_str!("../data/models/gemma-2-2b.json"),
+    include_str!("../data/models/gemma-2-9b.json"),
+    include_str!("../data/models/gemma-3-12b.json"),
+    include_str!("../data/models/gemma-3-1b.json"),
+    include_str!("../data/models/gemma-3-27b.json"),
+    include_str!("../data/models/gemma-3-4b.json"),
+    include_str!("../data/models/llama-3.1-8b.json"),
+    include_str!("../data/models/llama-3.2-1b.json"),
+    include_str!("../data/models/llama-3.2-3b.json"),
+    include_str!("../data/models/mistral-7b-v0.1.json"),
+    include_str!("../data/models/mistral-7b.json"),
+    include_str!("../data/models/phi-3-mini.json"),
+    include_str!("../data/models/qwen2.5-0.5b.json"),
+    include_str!("../data/models/qwen2.5-1.5b.json"),
+    include_str!("../data/models/qwen2.5-14b.json"),
+    include_str!("../data/models/qwen2.5-3b.json"),
+    include_str!("../data/models/qwen2.5-7b.json"),
+    include_str!("../data/models/qwen3-0.6b.json"),
+    include_str!("../data/models/qwen3-1.7b.json"),
+    include_str!("../data/models/qwen3-4b.json"),
+    include_str!("../data/models/qwen3-8b.json"),
+    include_str!("../data/models/smollm2-1.7b.json"),
+    include_str!("../data/models/smollm2-135m.json"),
+    include_str!("../data/models/smollm2-360m.json"),
+    include_str!("../data/models/tinyllama-1.1b.json"),
+];
+
+#[derive(Deserialize)]
+struct File {
+    names: Vec<String>,
+    config: serde_json::Value,
+}
+
+static BY_NAME: LazyLock<BTreeMap<String, Architecture>> = LazyLock::new(|| {
+    let mut by_name = BTreeMap::new();
+    for file in FILES
+        .iter()
+        .filter_map(|text| serde_json::from_str::<File>(text).ok())
+    {
+        if let Ok(architecture) = Architecture::from_value(&file.config) {
+            for name in file.names {
+                by_name.insert(name, architecture.clone());
+            }
+        }
+    }
+    by_name
+});
+
+/// `unsloth/gemma-3-4b-it`, `google/gemma-3-4b-it` and `gemma-3-4b-it-bnb-4bit` are one shape.
+#[must_use]
+pub fn known_model(name: &str) -> Option<&'static Architecture> {
+    let last = name.rsplit('/').next()?.to_lowercase();
+    let stripped = ["-unsloth-bnb-4bit", "-bnb-4bit", "-4bit", "-bf16"]
+        .iter()
+        .find_map(|end| last.strip_suffix(end));
+    BY_NAME.get(stripped.unwrap_or(&last))
+}
+
+/// The names that [`known_model`] finds.
+pub fn known_models() -> impl Iterator<Item = &'static str> {
+    BY_NAME.keys().map(String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_read() {
+        let names: usize = FILES
+            .iter()
+            .map(|text| serde_json::from_str::<File>(text).unwrap().names.len())
+            .sum();
+        assert_eq!(known_models().count(), names);
+    }
+
+    #[test]
+    fn who_uploaded_it_does_not_matter() {
+        let one = known_model("unsloth/gemma-3-4b-it-unsloth-bnb-4bit");
+        assert_eq!(one, known_model("google/gemma-3-4b-it"));
+        assert!(one.is_some());
+        assert!(known_model("somebody/else").is_none());
+    }
+}

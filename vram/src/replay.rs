@@ -1,0 +1,175 @@
+//! A stream through the allocator's model against a limit: the peaks, whether it runs out and wanting what, and what
+//! is alive at the peak. Peaks and limit count from mark 1 on (the step), as a recorded run's do; from the start
+//! where a stream has no such mark.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::allocator::{Allocator, AllocatorSettings};
+use crate::step::AFTER_LOAD;
+use crate::stream::{Event, Stream};
+use crate::{Bytes, MIB};
+
+/// What a replay is to stand for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReplaySettings {
+    /// Most that may be reserved: usable memory less context and others.
+    pub limit: Option<Bytes>,
+    pub expandable_segments: bool,
+    /// Whether to say what is alive at the peak (costs a second pass).
+    pub alive_at_peak: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReplayStatus {
+    Ok,
+    Oom,
+}
+
+/// Blocks of one label at the peak.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Alive {
+    pub label: String,
+    pub mib: f64,
+    pub blocks: u64,
+}
+
+/// The answer of `sweep vram replay --json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReplayAnswer {
+    pub allocated_mib: f64,
+    pub reserved_mib: f64,
+    pub status: ReplayStatus,
+    pub oom_wanted_mib: Option<f64>,
+    pub events: usize,
+    /// By label, largest first; for a stream without labels by size.
+    pub alive_at_peak: Vec<Alive>,
+}
+
+pub(crate) struct Peaks {
+    pub allocated: u64,
+    pub reserved: u64,
+    pub wanted: Option<u64>,
+    /// Event after which allocated was highest.
+    pub at: usize,
+    pub events: usize,
+    /// Allocated at mark 1 and after loading.
+    pub pre_step: u64,
+    pub after_load: u64,
+}
+
+#[must_use]
+pub fn replay(stream: &Stream, settings: ReplaySettings) -> ReplayAnswer {
+    let peaks = run(stream, settings);
+    let alive = if settings.alive_at_peak {
+        alive(stream, peaks.at)
+    } else {
+        Vec::new()
+    };
+    ReplayAnswer {
+        allocated_mib: tenth(peaks.allocated),
+        reserved_mib: tenth(peaks.reserved),
+        status: if peaks.wanted.is_some() {
+            ReplayStatus::Oom
+        } else {
+            ReplayStatus::Ok
+        },
+        oom_wanted_mib: peaks.wanted.map(tenth),
+        events: peaks.events,
+        alive_at_peak: alive,
+    }
+}
+
+fn tenth(bytes: u64) -> f64 {
+    (bytes as f64 / MIB as f64 * 10.0).round() / 10.0
+}
+
+/// No block: freed, or of no bytes.
+const NONE: u32 = u32::MAX;
+
+pub(crate) fn run(stream: &Stream, settings: ReplaySettings) -> Peaks {
+    let has_step = stream
+        .events
+        .iter()
+        .any(|event| matches!(event, Event::Mark(1)));
+    let limit = settings.limit.map(|limit| limit.0);
+    let kind = AllocatorSettings {
+        expandable_segments: settings.expandable_segments,
+    };
+    let mut memory = Allocator::new(kind, limit.filter(|_| !has_step));
+    let mut handles: Vec<u32> = Vec::with_capacity(stream.events.len() / 2);
+    let (mut pre_step, mut after_load) = (0, 0);
+    let (mut at, mut top, mut wanted, mut done) = (0, 0, None, stream.events.len());
+    for (place, event) in stream.events.iter().enumerate() {
+        match *event {
+            Event::Alloc { bytes: 0, .. } => handles.push(NONE),
+            Event::Alloc { bytes, .. } => match memory.malloc(bytes) {
+                Ok(handle) => {
+                    handles.push(handle);
+                    if memory.allocated > top {
+                        (top, at) = (memory.allocated, place);
+                    }
+                }
+                Err(error) => {
+                    (wanted, done) = (Some(error.wanted), place);
+                    break;
+                }
+            },
+            Event::Free { alloc } => {
+                let handle = std::mem::replace(&mut handles[alloc as usize], NONE);
+                if handle != NONE {
+                    memory.release(handle);
+                }
+            }
+            Event::EmptyCache => memory.empty_cache(),
+            Event::Mark(1) => {
+                memory.limit = limit;
+                memory.reset_peaks();
+                pre_step = memory.allocated;
+                (top, at) = (memory.allocated, place);
+            }
+            Event::Mark(AFTER_LOAD) => after_load = memory.allocated,
+            Event::Mark(_) => {}
+        }
+    }
+    Peaks {
+        allocated: memory.peak_allocated,
+        reserved: memory.peak_reserved,
+        wanted,
+        at,
+        events: done,
+        pre_step,
+        after_load,
+    }
+}
+
+fn alive(stream: &Stream, at: usize) -> Vec<Alive> {
+    let mut blocks: Vec<Option<(u64, u32)>> = Vec::new();
+    for event in &stream.events[..=at.min(stream.events.len() - 1)] {
+        match *event {
+            Event::Alloc { bytes, label } => blocks.push(Some((bytes, label))),
+            Event::Free { alloc } => blocks[alloc as usize] = None,
+            Event::EmptyCache | Event::Mark(_) => {}
+        }
+    }
+    let mut groups: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for (bytes, label) in blocks.into_iter().flatten() {
+        let name = match stream.labels.get(label as usize) {
+            Some(name) if !name.is_empty() => name.clone(),
+            _ => format!("{bytes} bytes"),
+        };
+        let group = groups.entry(name).or_default();
+        group.0 += bytes.div_ceil(512) * 512;
+        group.1 += 1;
+    }
+    let mut groups: Vec<(String, (u64, u64))> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, (bytes, _))| std::cmp::Reverse(*bytes));
+    let shown = groups.into_iter().map(|(label, (bytes, count))| Alive {
+        label,
+        mib: (bytes as f64 / MIB as f64 * 100.0).round() / 100.0,
+        blocks: count,
+    });
+    shown.collect()
+}

@@ -1,0 +1,216 @@
+//! One line of a table of measured steps, in the format that data/README.md of the project describes, as a plan.
+//! A field that is absent or null is not known; one of the wrong type is an error that names it.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::architecture::Architecture;
+use crate::recipe::{Optimizer, Quant};
+use crate::step::{Held, Kernel, Plan};
+use crate::tape::Dtype;
+
+/// The fields that the model reads; a table may hold others.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Row {
+    #[serde(default)]
+    pub source: Option<String>,
+    #[serde(default)]
+    pub gpu: Option<String>,
+    #[serde(default)]
+    pub vendor: Option<String>,
+    #[serde(default)]
+    pub os: Option<String>,
+    #[serde(default)]
+    pub model: Option<String>,
+    pub model_config: Value,
+    #[serde(default)]
+    pub quant: Option<String>,
+    #[serde(default)]
+    pub double_quant: Option<bool>,
+    #[serde(default)]
+    pub base_dtype: Option<String>,
+    #[serde(default)]
+    pub rank: Option<u64>,
+    #[serde(default)]
+    pub targets: Option<Vec<String>>,
+    #[serde(default)]
+    pub dropout: Option<f64>,
+    #[serde(default)]
+    pub dora: Option<bool>,
+    #[serde(default)]
+    pub batch: Option<u64>,
+    #[serde(default)]
+    pub seq_len: Option<u64>,
+    #[serde(default)]
+    pub response_len: Option<u64>,
+    #[serde(default)]
+    pub attention: Option<String>,
+    #[serde(default)]
+    pub optimizer_steps: Option<u64>,
+    #[serde(default)]
+    pub optimizer: Option<String>,
+    #[serde(default)]
+    pub gradient_checkpointing: Option<bool>,
+    #[serde(default)]
+    pub save_on_cpu: Option<bool>,
+    #[serde(default)]
+    pub save_on_cpu_skips_weights: Option<bool>,
+    #[serde(default)]
+    pub cache_emptied_before_adapters: Option<bool>,
+    #[serde(default)]
+    pub mlp_chunk_tokens: Option<u64>,
+    #[serde(default)]
+    pub bf16_lm_head: Option<bool>,
+    #[serde(default)]
+    pub logits_to_keep: Option<bool>,
+    #[serde(default)]
+    pub loss_chunk_tokens: Option<u64>,
+    #[serde(default)]
+    pub autocast: Option<bool>,
+    #[serde(default)]
+    pub logits_freed_before_backward: Option<bool>,
+    #[serde(default)]
+    pub expandable_segments: Option<bool>,
+    #[serde(default)]
+    pub limit_mib: Option<f64>,
+    #[serde(default)]
+    pub status: Option<String>,
+    #[serde(default)]
+    pub oom_wanted_mib: Option<f64>,
+    #[serde(default)]
+    pub after_load_mib: Option<f64>,
+    #[serde(default)]
+    pub pre_step_mib: Option<f64>,
+    #[serde(default)]
+    pub forward_peak_mib: Option<f64>,
+    #[serde(default)]
+    pub backward_peak_mib: Option<f64>,
+    #[serde(default)]
+    pub peak_allocated_mib: Option<f64>,
+    #[serde(default)]
+    pub peak_reserved_mib: Option<f64>,
+    #[serde(default)]
+    pub optimizer_state_mib: Option<f64>,
+}
+
+/// Compute capability of the cards in tables, by name: it decides kernels and workspaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Generation {
+    Turing,
+    Ampere,
+    Hopper,
+    Blackwell,
+    Rocm,
+}
+
+pub(crate) fn generation(gpu: &str, vendor: &str) -> Generation {
+    let is = |names: &[&str]| names.iter().any(|name| gpu.contains(name));
+    if vendor == "amd" || is(&["AMD", "Radeon", "RX "]) {
+        Generation::Rocm
+    } else if is(&["T4", "RTX 20", "GTX 16", "V100"]) {
+        Generation::Turing
+    } else if is(&["H100", "H200", "GH200"]) {
+        Generation::Hopper
+    } else if is(&["RTX 50", "B200", "B100", "GB10"]) {
+        Generation::Blackwell
+    } else {
+        Generation::Ampere
+    }
+}
+
+impl Generation {
+    /// One BLAS workspace: memory-model 2.6.
+    pub(crate) fn workspace(self) -> u64 {
+        match self {
+            Self::Turing | Self::Ampere => 2 * (4 << 20) + 8 * (16 << 10),
+            Self::Hopper | Self::Blackwell | Self::Rocm => 32 << 20,
+        }
+    }
+
+    pub(crate) fn kernels(self) -> (Kernel, Kernel) {
+        match self {
+            Self::Turing => (Kernel::Efficient, Kernel::Efficient),
+            Self::Hopper => (Kernel::Flash, Kernel::CuDnn),
+            Self::Ampere | Self::Blackwell => (Kernel::Flash, Kernel::Efficient),
+            Self::Rocm => (Kernel::Triton, Kernel::Triton),
+        }
+    }
+}
+
+impl Row {
+    pub(crate) fn plan(&self) -> Result<Plan, String> {
+        let arch =
+            Architecture::from_value(&self.model_config).map_err(|error| error.to_string())?;
+        let half = match self.base_dtype.as_deref() {
+            Some("fp16" | "float16") => Dtype::Fp16,
+            _ => Dtype::Bf16,
+        };
+        let quant = match self.quant.as_deref() {
+            None | Some("none") => {
+                if half == Dtype::Fp16 {
+                    Quant::Fp16
+                } else {
+                    Quant::Bf16
+                }
+            }
+            Some(name) => Quant::read(name).ok_or_else(|| format!("unknown quant `{name}`"))?,
+        };
+        let optimizer = match self.optimizer.as_deref() {
+            None => Optimizer::Adamw,
+            Some(name) => {
+                Optimizer::read(name).ok_or_else(|| format!("unknown optimizer `{name}`"))?
+            }
+        };
+        let seq = self.seq_len.ok_or("seq_len is missing")?;
+        let generation = generation(
+            self.gpu.as_deref().unwrap_or(""),
+            self.vendor.as_deref().unwrap_or(""),
+        );
+        let (mut plain, mut masked) = generation.kernels();
+        if self.attention.as_deref() == Some("eager") {
+            (plain, masked) = (Kernel::Eager, Kernel::Eager);
+        }
+        let autocast = self.autocast.unwrap_or(false);
+        if !autocast && quant.is_kbit() && plain == Kernel::Flash {
+            plain = Kernel::Efficient;
+        }
+        let targets = self.targets.clone().unwrap_or_default();
+        Ok(Plan {
+            arch,
+            quant,
+            double_quant: self.double_quant.unwrap_or(true),
+            half,
+            targets: targets.into_iter().collect(),
+            rank: self.rank.unwrap_or(0),
+            dropout: self.dropout.unwrap_or(0.0) > 0.0,
+            dora: self.dora.unwrap_or(false),
+            batch: self.batch.unwrap_or(1),
+            seq,
+            response: self.response_len.unwrap_or(seq),
+            plain_kernel: plain,
+            masked_kernel: masked,
+            checkpointing: self.gradient_checkpointing.unwrap_or(false),
+            save_on_cpu: self.save_on_cpu.unwrap_or(false),
+            skips_weights: self.save_on_cpu_skips_weights.unwrap_or(false),
+            chunk: self.mlp_chunk_tokens.filter(|chunk| *chunk > 0),
+            bf16_lm_head: self.bf16_lm_head.unwrap_or(false),
+            logits_to_keep: self.logits_to_keep.unwrap_or(false),
+            chunked_loss: self.loss_chunk_tokens.filter(|chunk| *chunk > 0),
+            autocast,
+            // A table that does not say is of a plain loop, which keeps what the model gave it.
+            held: match self.logits_freed_before_backward {
+                Some(true) => Held::Nothing,
+                Some(false) => Held::Response,
+                None => Held::Outputs,
+            },
+            optimizer,
+            // A table that gives the optimizer's state beside the peaks measured a step that had it already.
+            steps: match self.optimizer_steps.unwrap_or(0) {
+                1 if self.optimizer_state_mib.is_some() => 2,
+                steps => steps.min(2),
+            },
+            cache_emptied_before_adapters: self.cache_emptied_before_adapters.unwrap_or(false),
+            workspace: generation.workspace(),
+        })
+    }
+}

@@ -1,0 +1,180 @@
+//! The whole run: load, then steps of forward, backward and optimizer, with a mark at the end of each stage.
+
+use std::rc::Rc;
+
+use crate::step::block::{Shared, norm};
+use crate::step::load::{Model, load};
+use crate::step::loss::{Loss, loss};
+use crate::step::{Plan, optimizer};
+use crate::stream::{Event, Stream};
+use crate::tape::{Dtype, Keep, Part, Raw, Tape, Tensor};
+
+/// Marks beyond those of recorded streams: after loading, and before an optimizer's step.
+pub(crate) const AFTER_LOAD: u8 = 10;
+
+/// Another step begins.
+pub(crate) const NEXT_STEP: u8 = 5;
+
+/// A checkpointed segment begins to run again.
+pub(crate) const SEGMENT: u8 = 30;
+
+/// Gradient of the embedding's output, which exists so that checkpointed segments are differentiated.
+const INPUT_GRADIENT: u32 = u32::MAX;
+
+/// The allocations of a planned run, from the first weight to the end of its last step.
+pub(crate) fn stream(plan: &Plan) -> Stream {
+    let tape = Tape::new(plan.workspace);
+    tape.half.set(plan.half);
+    let model = load(&tape, plan);
+    tape.log.push(Event::Mark(1));
+    let mut state: Vec<Raw> = Vec::new();
+    for step in 0..plan.steps.max(1) {
+        if step > 0 {
+            tape.log.push(Event::Mark(NEXT_STEP));
+        }
+        forward_and_backward(&tape, plan, &model);
+        tape.log.push(Event::Mark(3));
+        if plan.steps > 0 {
+            if step == 0 {
+                state = optimizer::state(&tape, plan.optimizer, &model.trained);
+            }
+            optimizer::step(&tape, plan.optimizer, &model.trained);
+        }
+        tape.grads.borrow_mut().clear();
+    }
+    tape.log.push(Event::Mark(4));
+    drop(state);
+    tape.log.take()
+}
+
+fn forward_and_backward(tape: &Rc<Tape>, plan: &Plan, model: &Model) {
+    tape.part(Part::Inputs);
+    let inputs: Vec<Raw> = (0..4)
+        .map(|_| tape.new_raw(plan.tokens(), Dtype::I64))
+        .collect();
+    tape.autocast.set(plan.autocast);
+    let keep = if plan.save_on_cpu {
+        Keep::OnHost {
+            weights: !plan.skips_weights,
+        }
+    } else {
+        Keep::OnDevice
+    };
+    tape.keeping(keep, || {
+        let Loss { loss, held } = forward(tape, plan, model);
+        tape.log.push(Event::Mark(2));
+        tape.backward(loss);
+        drop(held);
+    });
+    tape.clear_casts();
+    tape.grads.borrow_mut().remove(&INPUT_GRADIENT);
+    drop(inputs);
+}
+
+fn forward(tape: &Rc<Tape>, plan: &Plan, model: &Model) -> Loss {
+    let mut x = embed(tape, plan);
+    let full = needs_mask(plan, false).then(|| mask(tape, plan));
+    let sliding = needs_mask(plan, true).then(|| mask(tape, plan));
+    let tables = rotations(tape, plan, x.dtype());
+    for (at, block) in model.blocks.iter().enumerate() {
+        let slides = plan.arch.is_sliding(at as u64);
+        let shared = Shared {
+            cos: tables.0.clone(),
+            sin: tables.1.clone(),
+            mask: if slides {
+                sliding.clone()
+            } else {
+                full.clone()
+            },
+        };
+        let (block, plan) = (Rc::clone(block), Rc::new(plan.clone()));
+        x = if plan.checkpointing {
+            tape.checkpointed(
+                &x,
+                Rc::new(move |tape, x| block.forward(tape, &plan, x, &shared)),
+            )
+        } else {
+            block.forward(tape, &plan, &x, &shared)
+        };
+    }
+    let normed = norm(tape, plan, &x, plan.arch.hidden);
+    drop((x, full, sliding, tables));
+    loss(tape, plan, normed, &model.head)
+}
+
+fn embed(tape: &Tape, plan: &Plan) -> Tensor {
+    tape.part(Part::Residual);
+    let numel = plan.tokens() * plan.arch.hidden;
+    let mut raw = tape.new_raw(numel, plan.head_dtype());
+    if plan.arch.family.is_gemma() {
+        // Scaled by the root of the width.
+        raw = tape.new_raw(numel, plan.head_dtype());
+    }
+    if plan.checkpointing {
+        tape.leaf(raw, INPUT_GRADIENT)
+    } else {
+        Tensor::constant(raw)
+    }
+}
+
+/// Plain causal attention needs no mask, nor does a window that nothing reaches out of.
+fn needs_mask(plan: &Plan, slides: bool) -> bool {
+    use crate::architecture::Family;
+    // Gemma 3 with eyes is told which tokens are images, so its masks are always made.
+    plan.arch.family == Family::Gemma3 && plan.arch.vision.is_some()
+        || plan.plain_kernel == crate::step::Kernel::Eager
+        || slides
+            && plan
+                .arch
+                .sliding_window
+                .is_some_and(|window| plan.seq > window)
+}
+
+/// Boolean masks are made by combining conditions, each of the mask's size.
+fn mask(tape: &Tape, plan: &Plan) -> Raw {
+    tape.part(Part::Masks);
+    let numel = plan.batch * plan.seq * plan.seq;
+    let condition = || tape.new_raw(numel, Dtype::U8);
+    let either = (condition(), condition()).1;
+    let both = (condition(), condition()).1;
+    let joined = condition();
+    drop((both, either));
+    let causal = condition();
+    drop(joined);
+    let padded = condition();
+    drop(causal);
+    padded
+}
+
+/// Cosines and sines of the positions, made in fp32; the matrix product takes the first workspace.
+fn rotations(tape: &Tape, plan: &Plan, dtype: Dtype) -> (Raw, Raw) {
+    use crate::architecture::Family;
+    tape.part(Part::Attention);
+    let numel = plan.seq * plan.arch.head_dim;
+    let make = || {
+        let angles = tape.new_raw(numel / 2, Dtype::Fp32);
+        tape.blas();
+        let doubled = tape.new_raw(numel, Dtype::Fp32);
+        let cos = (
+            tape.new_raw(numel, Dtype::Fp32),
+            tape.new_raw(numel, Dtype::Fp32),
+        )
+            .1;
+        let sin = (
+            tape.new_raw(numel, Dtype::Fp32),
+            tape.new_raw(numel, Dtype::Fp32),
+        )
+            .1;
+        let made = if dtype == Dtype::Fp32 {
+            (cos, sin)
+        } else {
+            (tape.new_raw(numel, dtype), tape.new_raw(numel, dtype))
+        };
+        drop((angles, doubled));
+        made
+    };
+    let first = make();
+    // Gemma 3 has two bases: for its sliding and for its full layers.
+    let _second = (plan.arch.family == Family::Gemma3).then(make);
+    first
+}
