@@ -20,9 +20,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Starts on the folder, which nobody else may be using for longer than a moment.
 pub async fn start(data: &Path, listen: SocketAddr) -> Result<Running, Error> {
+    start_with(options(data, listen)).await
+}
+
+/// The same with times of the caller's choice.
+pub async fn start_with(options: Options) -> Result<Running, Error> {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
-        match try_start(data, listen).await {
+        match coordinator::start(options.clone()).await {
             Err(error) if is_in_use(&error) && tokio::time::Instant::now() < deadline => {
                 tokio::time::sleep(PAUSE).await;
             }
@@ -33,11 +38,14 @@ pub async fn start(data: &Path, listen: SocketAddr) -> Result<Running, Error> {
 
 /// One try.
 pub async fn try_start(data: &Path, listen: SocketAddr) -> Result<Running, StartError> {
-    let options = Options {
+    coordinator::start(options(data, listen)).await
+}
+
+fn options(data: &Path, listen: SocketAddr) -> Options {
+    Options {
         listen,
         ..Options::new(data)
-    };
-    coordinator::start(options).await
+    }
 }
 
 pub async fn stop(running: Running) -> Result<(), Error> {

@@ -196,7 +196,10 @@ mod tests {
     fn ids_print_and_parse_to_themselves() {
         let sweep = SweepId::new("dropout-ab", "0193-a");
         let attempt = sweep.trial(3).job(Kind::Train).attempt(2);
-        assert_eq!(attempt.to_string().parse::<AttemptId>(), Ok(attempt.clone()));
+        assert_eq!(
+            attempt.to_string().parse::<AttemptId>(),
+            Ok(attempt.clone())
+        );
         assert_eq!(attempt.job.to_string().parse::<JobId>(), Ok(attempt.job));
         assert!("a/0/train".parse::<JobId>().is_err());
         assert!("a/1/fly".parse::<JobId>().is_err());

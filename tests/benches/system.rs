@@ -34,7 +34,11 @@ fn submit() {
     let file = noop(&room, "big", 10_000);
     let start = Instant::now();
     server.submit(&room, &file);
-    row("submit 10,000 trials until acknowledged", start.elapsed(), "under 1 s");
+    row(
+        "submit 10,000 trials until acknowledged",
+        start.elapsed(),
+        "under 1 s",
+    );
 }
 
 fn jobs() {
@@ -47,7 +51,9 @@ fn jobs() {
     let sweep = server.submit(&room, &file);
     server.settled(&room, &sweep);
     let rate = f64::from(COUNT) / start.elapsed().as_secs_f64();
-    println!("| no-op jobs, submit to last durable end, one agent, 2 slots ({COUNT} jobs) | {rate:.0}/s | 300/s |");
+    println!(
+        "| no-op jobs, submit to last durable end, one agent, 2 slots ({COUNT} jobs) | {rate:.0}/s | 300/s |"
+    );
 }
 
 /// 100,000 queued jobs: memory, and a restart until the first placement.
@@ -57,22 +63,43 @@ fn queue() {
     let file = noop(&room, "queue", 100_000);
     let start = Instant::now();
     server.submit(&room, &file);
-    row("submit 100,000 trials until acknowledged", start.elapsed(), "");
-    println!("| coordinator memory, 100,000 queued jobs | {} MiB | under 500 MiB |", resident(&server));
+    row(
+        "submit 100,000 trials until acknowledged",
+        start.elapsed(),
+        "",
+    );
+    println!(
+        "| coordinator memory, 100,000 queued jobs | {} MiB | under 500 MiB |",
+        resident(&server)
+    );
     server.kill9();
     let start = Instant::now();
     server.start_again();
-    row("restart with 100,000 queued jobs until it answers", start.elapsed(), "");
+    row(
+        "restart with 100,000 queued jobs until it answers",
+        start.elapsed(),
+        "",
+    );
     let _agent = room.agent("bench", 2, &server.url);
     until_some("a first placement", Duration::from_secs(60), || {
-        let history = server.sweep(&room, &["history", "--limit", "1", "--json"]).json();
-        history["attempts"].as_array().is_some_and(|all| !all.is_empty()).then_some(())
+        let history = server
+            .sweep(&room, &["history", "--limit", "1", "--json"])
+            .json();
+        history["attempts"]
+            .as_array()
+            .is_some_and(|all| !all.is_empty())
+            .then_some(())
     });
-    row("the same until the first placement, agent's start included", start.elapsed(), "under 5 s");
+    row(
+        "the same until the first placement, agent's start included",
+        start.elapsed(),
+        "under 5 s",
+    );
 }
 
 fn resident(server: &Coordinator) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap_or_default();
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     kib.unwrap_or(0) / 1024

@@ -159,6 +159,13 @@ impl Coordinator {
         }
     }
 
+    /// More words after `coordinator run`, from the next start on.
+    pub fn words(&mut self, words: &[&str]) {
+        self.server
+            .words
+            .extend(words.iter().map(|word| (*word).to_owned()));
+    }
+
     /// A variable for its process, from the next start on.
     pub fn env(&mut self, name: &str, value: &str) {
         self.server.env.push((name.to_owned(), value.to_owned()));

@@ -8,10 +8,11 @@ pub(crate) const FEATURES: usize = 6;
 pub(crate) type Features = [f64; FEATURES];
 
 /// Prior standard deviations as shares of the computed bytes: an unknown program is off by 5 % at most points, by
-/// little more for longer or wider ones, DoRA least certain of the switches.
-const PRIOR: Features = [0.05, 0.01, 0.01, 0.01, 0.05, 0.01];
+/// little more for longer or wider ones; of the switches DoRA is least certain, then dropout, which cost real runs
+/// more than probes (F08, F30).
+const PRIOR: Features = [0.05, 0.01, 0.01, 0.02, 0.05, 0.01];
 /// Of one measurement: blocks jitter between ranks (memory-model 1.6).
-const NOISE: f64 = 0.004;
+const NOISE: f64 = 0.003;
 /// Ratios further than this from the median of four or more are of something else.
 const OUTLIER: f64 = 0.10;
 

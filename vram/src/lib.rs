@@ -47,7 +47,7 @@ pub use recorded::{measured_seed, step_seconds};
 pub use replay::{Alive, ReplayAnswer, ReplaySettings, ReplayStatus, replay};
 pub use report::{Report, ReportGroup, ReportRow, report, scatter_svg};
 pub use row::Row;
-pub use seeds::SeedRow;
+pub use seeds::{SeedRow, seed_history};
 pub use stream::{Event, Stream, StreamError, scale};
 pub use suggest::{Suggestion, would_fit};
 pub use verdict::{Verdict, VerdictKind, verdict};

@@ -35,6 +35,7 @@ struct Older {
     pre_step_mb: Option<f64>,
     peak_mb: Option<f64>,
     result: Option<String>,
+    measured_on: String,
 }
 
 /// A row of the cross-GPU probes.
@@ -54,6 +55,7 @@ struct Probe {
     peak_allocated_mb: f64,
     peak_reserved_mb: Option<f64>,
     step_s: Option<f64>,
+    measured_on: String,
 }
 
 /// One seed row with everything that was recorded of it.
@@ -70,6 +72,7 @@ pub struct SeedRow {
 }
 
 pub(crate) struct Seed {
+    pub measured_on: String,
     pub observation: Observation,
     pub row: SeedRow,
 }
@@ -123,7 +126,7 @@ fn settings(value: Value) -> Settings {
         .unwrap_or_default()
 }
 
-fn seed(card: Card, mode: Mode, settings: Settings, row: SeedRow) -> Seed {
+fn seed(measured_on: &str, card: Card, mode: Mode, settings: Settings, row: SeedRow) -> Seed {
     let observation = Observation {
         settings,
         mode,
@@ -135,7 +138,11 @@ fn seed(card: Card, mode: Mode, settings: Settings, row: SeedRow) -> Seed {
         room: card.room(),
         source: row.source.clone(),
     };
-    Seed { observation, row }
+    Seed {
+        measured_on: measured_on.to_owned(),
+        observation,
+        row,
+    }
 }
 
 fn of_probe(at: usize, probe: &Probe) -> Seed {
@@ -167,11 +174,12 @@ fn of_probe(at: usize, probe: &Probe) -> Seed {
         step_seconds: probe.step_s,
         source: format!("seeds: cross-GPU probe {at}"),
     };
-    seed(card, Mode::Probe, settings, row)
+    seed(&probe.measured_on, card, Mode::Probe, settings, row)
 }
 
-/// Longest example and its response, where recorded or told by the corpus: 757 examples are the corpus of 15
-/// September, 1,080 that of the 19th, 1,172 that of the 21st, each with a probe that names its lengths.
+/// Longest example and its response, where recorded; else inferred from the corpus, known by its number of examples:
+/// 757 are that of 15 September, 1,050 and 1,080 those of the 18th and 19th, filtered, 1,172 that of the 21st (with
+/// its neighbours of 1,167, its subset of 873 and its successor of 1,189); each has a probe that names its lengths.
 fn lengths(older: &Older) -> Option<(u64, u64)> {
     match (older.longest_example_tokens, older.logits_to_keep) {
         (Some(tokens), Some(response)) => Some((tokens, response)),
@@ -182,10 +190,13 @@ fn lengths(older: &Older) -> Option<(u64, u64)> {
         (Some(7288), None) => Some((7288, 319)),
         (Some(_), None) => None,
         (None, _) => match (older.dataset_examples, older.dataset.as_deref()) {
-            (Some(757), _) => Some((7037, 319)),
+            (Some(757 | 3), _) => Some((7037, 319)),
+            (Some(1050), _) => Some((6931, 192)),
             (Some(1080), _) => Some((7068, 73)),
-            (Some(1172), _) => Some((7177, 237)),
-            _ => None,
+            (Some(873 | 1167 | 1172 | 1189), _) => Some((7177, 237)),
+            // The first corpora: one example of 6,390 tokens is told of, with a response of 129.
+            (Some(_), _) => Some((6390, 129)),
+            (None, _) => None,
         },
     }
 }
@@ -221,7 +232,13 @@ fn of_older(older: &Older) -> Option<Seed> {
         step_seconds: None,
         source: format!("seeds: {}", older.id),
     };
-    Some(seed(Card::Rtx3070Ti, mode, settings, row))
+    Some(seed(
+        &older.measured_on,
+        Card::Rtx3070Ti,
+        mode,
+        settings,
+        row,
+    ))
 }
 
 pub(crate) fn all() -> Vec<Seed> {
@@ -237,6 +254,17 @@ pub(crate) fn all() -> Vec<Seed> {
 
 pub(crate) fn observations() -> impl Iterator<Item = Observation> {
     all().into_iter().map(|seed| seed.observation)
+}
+
+/// The shipped observations in the order of their days, each with its day.
+#[must_use]
+pub fn seed_history() -> Vec<(String, Observation)> {
+    let mut history: Vec<(String, Observation)> = all()
+        .into_iter()
+        .map(|seed| (seed.measured_on, seed.observation))
+        .collect();
+    history.sort_by(|a, b| a.0.cmp(&b.0));
+    history
 }
 
 #[cfg(test)]

@@ -48,6 +48,7 @@ pub fn would_fit(
     };
     let mut found: Vec<Suggestion> = Vec::new();
     for kind in [
+        free_changes(workload, recipe),
         fixes(recipe),
         optimizers(workload, recipe),
         no_dropout(recipe),
@@ -105,6 +106,44 @@ fn fixes(recipe: &Recipe) -> Vec<Change> {
     let mut changes: Vec<Change> = missing.iter().map(|name| with(&[name])).collect();
     if missing.len() > 1 {
         changes.push(with(&missing));
+    }
+    changes
+}
+
+/// Changes that leave every computed number as it is: offload without the weights, the cache emptied before the
+/// adapters are made, state paged to the host; one by one and then together.
+fn free_changes(workload: &Workload, recipe: &Recipe) -> Vec<Change> {
+    let names = recipe.memory_fixes.iter().cloned();
+    let with = |added: &str| {
+        let all: Vec<String> = names.clone().chain([added.to_owned()]).collect();
+        json!(all)
+    };
+    let mut changes = Vec::new();
+    if recipe.has_fix("save_on_cpu") && !recipe.has_fix("save_on_cpu_skips_weights") {
+        let fixes = with("save_on_cpu_skips_weights");
+        changes.push(Change::new(
+            "offload without the weights",
+            "memory_fixes",
+            fixes.clone(),
+        ));
+        if workload.mode == Mode::Train && recipe.optimizer == Optimizer::Adamw8bit {
+            let mut both = Change::new(
+                "offload without the weights, paged optimizer state",
+                "memory_fixes",
+                fixes,
+            );
+            both.settings
+                .insert("optimizer".to_owned(), json!("paged_adamw_8bit"));
+            changes.push(both);
+        }
+    }
+    if recipe.quant.is_kbit() && !recipe.has_fix("cache_emptied_before_adapters") {
+        let fixes = with("cache_emptied_before_adapters");
+        changes.push(Change::new(
+            "cache emptied before the adapters",
+            "memory_fixes",
+            fixes,
+        ));
     }
     changes
 }

@@ -296,6 +296,34 @@ fn what_would_fit_is_asked_and_fits() {
 }
 
 #[test]
+fn another_observation_never_widens_the_band() {
+    let card = card_3070();
+    let class = DeviceClass {
+        simulated: false,
+        ..card.0.clone()
+    };
+    let workload = Workload::new(Mode::Train, &recipe(json!({"rank": 72})), None).unwrap();
+    let mut knowledge = Knowledge::default();
+    let mut before = estimate(&workload, &class, &knowledge).unwrap().band;
+    for rank in [72, 64, 72, 80, 72] {
+        knowledge.learn(Observation {
+            settings: recipe(json!({"rank": rank})),
+            mode: Mode::Train,
+            host: "box".into(),
+            class: class.clone(),
+            observed: Observed::Ok,
+            allocated: Some(Bytes::from_mib(5900.0 + 18.0 * (f64::from(rank) - 72.0))),
+            reserved: None,
+            room: card.1.room(),
+            source: "test".into(),
+        });
+        let now = estimate(&workload, &class, &knowledge).unwrap().band;
+        assert!(now <= before, "rank {rank}: {now} after {before}");
+        before = now;
+    }
+}
+
+#[test]
 fn recorded_rows_are_found_on_their_card_only() {
     let workload = Workload::new(Mode::Probe, &recipe(json!({"rank": 64})), None).unwrap();
     let row = measured_seed(&workload, &card_7900().0).unwrap();

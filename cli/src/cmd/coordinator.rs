@@ -3,7 +3,9 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use coordinator::Options;
 use coordinator::store::{self, Backup, SledStore, Store as _, StoreError};
 use serde_json::{Value, json};
 
@@ -34,6 +36,26 @@ pub struct RunArgs {
     /// Address to listen on; loopback only
     #[arg(long, value_name = "ADDR", default_value_t = LISTEN)]
     pub listen: SocketAddr,
+    /// No word from a host for so long: its attempts are given up and placed again
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
+    pub grace: Duration,
+    /// After a start or a new host: nothing is ruled infeasible before
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    pub settle: Duration,
+    /// How often agents are to be heard of
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    pub heartbeat: Duration,
+}
+
+/// `90s`, `10m`, `1h30m`; at least 100 ms.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is not a time: write 90s, 10m or 1h30m");
+    let span: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
+    let time = Duration::try_from(span).map_err(|_| wrong())?;
+    if time < Duration::from_millis(100) {
+        return Err(format!("`{text}` is too short: at least 100ms"));
+    }
+    Ok(time)
 }
 
 #[derive(Debug, clap::Args)]
@@ -66,7 +88,14 @@ async fn serve(args: &RunArgs, context: &Context) -> Result<Exit, Error> {
         return Err(not_loopback(args.listen));
     }
     let mut asked = Asked::listen()?;
-    let mut running = embedded::start(&context.data, args.listen).await?;
+    let options = Options {
+        listen: args.listen,
+        grace: args.grace,
+        fleet_settles: args.settle,
+        heartbeat: args.heartbeat,
+        ..Options::new(&context.data)
+    };
+    let mut running = embedded::start_with(options).await?;
     let address = format!("http://{}", running.address());
     if context.json {
         out::json_line(&json!({ "coordinator": address }))?;

@@ -14,7 +14,7 @@ pub const COLUMNS: [(&str, Kind); 7] = [
     ("USABLE", Kind::Figure),
     ("HELD", Kind::Figure),
     ("VERDICT", Kind::Word),
-    ("EXPECTED", Kind::Figure),
+    ("EXAMPLE", Kind::Figure),
 ];
 
 pub fn table(before: Vec<(String, Kind)>) -> Table {

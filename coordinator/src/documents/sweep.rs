@@ -120,7 +120,12 @@ fn would_fit(
         .as_ref()
         .map(|_| jobs::spec::DeviceKind::Gpu);
     if let Some(need) = open.and_then(|open| open.need(trial.index, kind)) {
-        return verdicts::would_fit(state, state.sizes.workload(need), device, pinned(life, trial));
+        return verdicts::would_fit(
+            state,
+            state.sizes.workload(need),
+            device,
+            pinned(life, trial),
+        );
     }
     let workload = crate::engine::workload(life, &BTreeMap::new(), trial.index, kind).ok()?;
     verdicts::would_fit(state, &workload, device, pinned(life, trial))

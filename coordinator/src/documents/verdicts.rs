@@ -149,7 +149,10 @@ pub fn of_job(
 }
 
 /// What would make it fit somewhere, in a sentence: the smallest change, on the host where it is smallest.
-pub fn would_fit(state: &State, workload: &Workload, device: Option<DeviceKind>,
+pub fn would_fit(
+    state: &State,
+    workload: &Workload,
+    device: Option<DeviceKind>,
     pinned: Option<&str>,
 ) -> Option<String> {
     let mut best: Vec<String> = Vec::new();

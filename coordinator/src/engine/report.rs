@@ -194,16 +194,28 @@ impl State {
 fn fit_the_record(ending: &mut Ending) {
     const VALUE_MAX: usize = 8 * 1024;
     const DETAIL_MAX: usize = 2 * 1024;
-    let length = ending.result.as_ref().map_or(0, |result| result.to_string().len());
+    let length = ending
+        .result
+        .as_ref()
+        .map_or(0, |result| result.to_string().len());
     if length > VALUE_MAX {
-        let note = format!("a result of {length} bytes: too long to keep here, it is in the report");
+        let note =
+            format!("a result of {length} bytes: too long to keep here, it is in the report");
         ending.result = Some(serde_json::json!({ "too_long": note }));
     }
-    if serde_json::Value::from(ending.metrics.clone()).to_string().len() > VALUE_MAX {
-        ending.metrics.retain(|name, _| name == "loss" || name == "step");
+    if serde_json::Value::from(ending.metrics.clone())
+        .to_string()
+        .len()
+        > VALUE_MAX
+    {
+        ending
+            .metrics
+            .retain(|name, _| name == "loss" || name == "step");
     }
     if ending.detail.len() > DETAIL_MAX {
-        let end = (0..=DETAIL_MAX).rev().find(|at| ending.detail.is_char_boundary(*at));
+        let end = (0..=DETAIL_MAX)
+            .rev()
+            .find(|at| ending.detail.is_char_boundary(*at));
         ending.detail.truncate(end.unwrap_or(0));
         ending.detail.push_str(" ...");
     }

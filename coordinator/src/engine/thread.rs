@@ -2,8 +2,8 @@
 //! longer be what the disk says, and only a restart makes them one again.
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;

@@ -152,7 +152,11 @@ impl Sweep {
         };
         let mut reached = Vec::new();
         for trial in trials {
-            for kind in self.plan.kinds().filter(|kind| mark.scope.covers(trial, *kind)) {
+            for kind in self
+                .plan
+                .kinds()
+                .filter(|kind| mark.scope.covers(trial, *kind))
+            {
                 let Some(job) = self.job(trial, kind) else {
                     continue;
                 };

@@ -160,7 +160,9 @@ impl Sweep {
         let mut tally = Tally::default();
         for (trial, kind, job) in self.all_jobs() {
             tally.begun += u32::try_from(job.attempts.len()).unwrap_or(u32::MAX);
-            self.state(trial, kind).iter().for_each(|state| tally.add(state));
+            self.state(trial, kind)
+                .iter()
+                .for_each(|state| tally.add(state));
         }
         tally
     }

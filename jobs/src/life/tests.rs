@@ -115,8 +115,14 @@ fn a_trial_goes_from_stage_to_stage() {
 fn what_follows_a_failure_is_skipped_all_the_way_down() {
     let mut s = sweep(1);
     run(&mut s, Kind::Probe, AttemptOutcome::Failed);
-    assert_eq!(s.state(1, Kind::Train).and_then(|x| x.outcome()), Some(Outcome::Skipped));
-    assert_eq!(s.state(1, Kind::Bake).and_then(|x| x.outcome()), Some(Outcome::Skipped));
+    assert_eq!(
+        s.state(1, Kind::Train).and_then(|x| x.outcome()),
+        Some(Outcome::Skipped)
+    );
+    assert_eq!(
+        s.state(1, Kind::Bake).and_then(|x| x.outcome()),
+        Some(Outcome::Skipped)
+    );
     assert_eq!(s.overall(), SweepState::Failed);
     assert_eq!(s.trial_outcome(1), Some(Outcome::Failed));
 }
@@ -174,16 +180,35 @@ fn cancel_and_retry() {
     let mut s = sweep(2);
     run(&mut s, Kind::Probe, AttemptOutcome::Succeeded);
     assert_eq!(s.apply(&placed(1, Kind::Train)), Ok(Applied::Changed));
-    assert_eq!(s.apply(&mark(MarkKind::Cancel, Scope::Sweep)), Ok(Applied::Changed));
-    assert_eq!(s.apply(&mark(MarkKind::Cancel, Scope::Sweep)), Ok(Applied::Already));
-    assert_eq!(s.overall(), SweepState::Running, "one attempt is still there");
+    assert_eq!(
+        s.apply(&mark(MarkKind::Cancel, Scope::Sweep)),
+        Ok(Applied::Changed)
+    );
+    assert_eq!(
+        s.apply(&mark(MarkKind::Cancel, Scope::Sweep)),
+        Ok(Applied::Already)
+    );
+    assert_eq!(
+        s.overall(),
+        SweepState::Running,
+        "one attempt is still there"
+    );
     let event = ended(&s, 1, Kind::Train, 1, AttemptOutcome::Cancelled);
     assert_eq!(s.apply(&event), Ok(Applied::Changed));
     assert_eq!(s.overall(), SweepState::Cancelled);
-    assert_eq!(s.apply(&mark(MarkKind::Retry, Scope::Trial(1))), Ok(Applied::Changed));
+    assert_eq!(
+        s.apply(&mark(MarkKind::Retry, Scope::Trial(1))),
+        Ok(Applied::Changed)
+    );
     assert_eq!(s.state(1, Kind::Train), Some(JobState::Ready));
-    assert_eq!(s.state(1, Kind::Probe), Some(JobState::Settled(Outcome::Succeeded)));
-    assert_eq!(s.state(2, Kind::Probe), Some(JobState::Settled(Outcome::Cancelled)));
+    assert_eq!(
+        s.state(1, Kind::Probe),
+        Some(JobState::Settled(Outcome::Succeeded))
+    );
+    assert_eq!(
+        s.state(2, Kind::Probe),
+        Some(JobState::Settled(Outcome::Cancelled))
+    );
 }
 
 #[test]
@@ -191,7 +216,10 @@ fn a_success_counts_even_when_cancelled_meanwhile() {
     let mut s = sweep(1);
     assert_eq!(s.apply(&placed(1, Kind::Probe)), Ok(Applied::Changed));
     let scope = Scope::Job(1, Kind::Probe);
-    assert_eq!(s.apply(&mark(MarkKind::Cancel, scope)), Ok(Applied::Changed));
+    assert_eq!(
+        s.apply(&mark(MarkKind::Cancel, scope)),
+        Ok(Applied::Changed)
+    );
     let event = ended(&s, 1, Kind::Probe, 1, AttemptOutcome::Succeeded);
     assert_eq!(s.apply(&event), Ok(Applied::Changed));
     let settled = JobState::Settled(Outcome::Succeeded);
@@ -225,7 +253,10 @@ fn event_of(s: &Sweep, (what, trial, kind, number, pick): (u8, u32, u8, u32, u8)
             reason: String::new(),
             at: 4,
         },
-        _ => mark([MarkKind::Cancel, MarkKind::Retry][usize::from(pick % 2)], scope),
+        _ => mark(
+            [MarkKind::Cancel, MarkKind::Retry][usize::from(pick % 2)],
+            scope,
+        ),
     }
 }
 

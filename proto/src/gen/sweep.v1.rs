@@ -93,6 +93,7 @@ pub struct VerdictDocument {
     pub simulated: bool,
     #[prost(message, repeated, tag = "10")]
     pub terms: ::prost::alloc::vec::Vec<TermDocument>,
+    /// for one example forward and backward; a run's length is its data's
     #[prost(double, optional, tag = "11")]
     pub expected_seconds: ::core::option::Option<f64>,
     #[prost(string, tag = "12")]

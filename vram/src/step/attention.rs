@@ -1,6 +1,7 @@
 //! Attention as each kernel allocates: rotation of queries and keys, grouped heads, masks as biases, what is saved and
 //! what backward needs besides.
 
+use crate::architecture::Family;
 use crate::step::linear::one;
 use crate::step::{Kernel, Plan};
 use crate::tape::{Dtype, Part, Raw, Tape, Tensor};
@@ -203,19 +204,25 @@ impl Tape {
         };
         let (k, v) = (repeated(k), repeated(v));
         let scores = self.product(q, &k, scores_numel);
-        let scaled = self.scale(&scores);
+        let mut scaled = self.scale(&scores);
         let kept = scores.raw.clone();
         drop(scores);
-        let masked = match mask {
-            Some(_) => self.add(
+        if plan.arch.family == Family::Gemma2 {
+            scaled = self.capped(&scaled);
+        }
+        let mut masked = scaled.clone();
+        if mask.is_some() {
+            masked = self.add(
                 &scaled,
                 &Tensor::constant(Raw::nothing(scores_numel, scaled.dtype())),
-            ),
-            None => scaled.clone(),
-        };
+            );
+        }
         drop(scaled);
-        let wide = self.softmax(&masked, &kept);
-        drop(kept);
+        if self.autocast.get() {
+            // Autocast has softmax in fp32, by a copy of its own.
+            masked = self.to(&masked, Dtype::Fp32);
+        }
+        let wide = self.softmax(&masked, kept);
         drop(masked);
         let value_type = if self.autocast.get() {
             self.half.get()
@@ -251,11 +258,13 @@ impl Tape {
         self.output(raw, node.as_ref(), 0, a.grad || b.grad)
     }
 
-    /// `scores`: one more copy of the scores lives until here in backward; the 28 eager rows of data/t4.jsonl have it to
-    /// the MiB, who holds it was not found.
-    fn softmax(&self, x: &Tensor, scores: &Raw) -> Tensor {
+    /// `scores`: without autocast one more copy of the scores lives until here in backward; the 28 eager rows of
+    /// data/t4.jsonl have it to the MiB, who holds it was not found. With autocast there is none.
+    fn softmax(&self, x: &Tensor, scores: Raw) -> Tensor {
         let raw = self.new_raw(x.numel(), Dtype::Fp32);
-        let (saved, scores) = (self.save(&raw), self.save(scores));
+        let none = Raw::nothing(0, Dtype::Fp32);
+        let scores = if self.autocast.get() { none } else { scores };
+        let (saved, scores) = (self.save(&raw), self.save(&scores));
         let node = self.node(&[x], move |tape, grads| {
             let grad = one(grads);
             let result = tape.unpack(saved);
@@ -265,5 +274,22 @@ impl Tape {
             vec![Some(made)]
         });
         self.output(raw, node.as_ref(), 0, x.grad)
+    }
+
+    /// Gemma 2 bends large values: divided, tanh, multiplied; the tangent is needed again.
+    pub(crate) fn capped(&self, x: &Tensor) -> Tensor {
+        let divided = self.scale(x);
+        let raw = self.new_raw(divided.numel(), divided.dtype());
+        let saved = self.save(&raw);
+        let node = self.node(&[&divided], move |tape, grads| {
+            let grad = one(grads);
+            let result = tape.unpack(saved);
+            let made = tape.new_raw(grad.numel, grad.dtype);
+            drop(result);
+            vec![Some(made)]
+        });
+        let bent = self.output(raw, node.as_ref(), 0, divided.grad);
+        drop(divided);
+        self.scale(&bent)
     }
 }

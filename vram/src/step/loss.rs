@@ -1,5 +1,6 @@
 //! The output matrix and the loss: logits of the response or of everything, cross entropy in fp32, whole or in chunks.
 
+use crate::architecture::Family;
 use crate::step::linear::one;
 use crate::step::{Held, Plan};
 use crate::tape::{Dtype, Part, Raw, Tape, Tensor};
@@ -18,6 +19,7 @@ pub(crate) fn loss(tape: &Tape, plan: &Plan, hidden: Tensor, head: &Raw) -> Loss
     }
     if !plan.logits_to_keep {
         let logits = output(tape, &hidden, head, plan.tokens() * vocab);
+        let logits = bent(tape, plan, logits);
         drop(hidden);
         let wide = tape.to(&logits, Dtype::Fp32);
         let padded = tape.new_raw(plan.batch * (plan.seq + 1), Dtype::I64);
@@ -39,6 +41,7 @@ pub(crate) fn loss(tape: &Tape, plan: &Plan, hidden: Tensor, head: &Raw) -> Loss
     };
     drop(hidden);
     let logits = output(tape, &last, head, kept * vocab);
+    let logits = bent(tape, plan, logits);
     drop(last);
     let shifted = tape.slice(
         &logits,
@@ -71,6 +74,15 @@ fn output(tape: &Tape, x: &Tensor, head: &Raw, numel: u64) -> Tensor {
     };
     let x = tape.to(x, half);
     tape.linear(&x, &Tensor::constant(weight), numel)
+}
+
+/// Gemma 2 bends its logits, too.
+fn bent(tape: &Tape, plan: &Plan, logits: Tensor) -> Tensor {
+    if plan.arch.family == Family::Gemma2 {
+        tape.capped(&logits)
+    } else {
+        logits
+    }
 }
 
 fn cross_entropy(tape: &Tape, logits: &Tensor) -> Tensor {

@@ -73,8 +73,8 @@ fn forward_and_backward(tape: &Rc<Tape>, plan: &Plan, model: &Model) {
 
 fn forward(tape: &Rc<Tape>, plan: &Plan, model: &Model) -> Loss {
     let mut x = embed(tape, plan);
-    let full = needs_mask(plan, false).then(|| mask(tape, plan));
-    let sliding = needs_mask(plan, true).then(|| mask(tape, plan));
+    let full = needs_mask(plan, false).then(|| mask(tape, plan, x.dtype()));
+    let sliding = needs_mask(plan, true).then(|| mask(tape, plan, x.dtype()));
     let tables = rotations(tape, plan, x.dtype());
     for (at, block) in model.blocks.iter().enumerate() {
         let slides = plan.arch.is_sliding(at as u64);
@@ -131,7 +131,7 @@ fn needs_mask(plan: &Plan, slides: bool) -> bool {
 }
 
 /// Boolean masks are made by combining conditions, each of the mask's size.
-fn mask(tape: &Tape, plan: &Plan) -> Raw {
+fn mask(tape: &Tape, plan: &Plan, dtype: Dtype) -> Raw {
     tape.part(Part::Masks);
     let numel = plan.batch * plan.seq * plan.seq;
     let condition = || tape.new_raw(numel, Dtype::U8);
@@ -143,6 +143,10 @@ fn mask(tape: &Tape, plan: &Plan) -> Raw {
     drop(joined);
     let padded = condition();
     drop(causal);
+    if plan.plain_kernel == crate::step::Kernel::Eager {
+        // Added to the scores, so in their type.
+        return tape.new_raw(numel, dtype);
+    }
     padded
 }
 
