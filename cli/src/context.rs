@@ -27,6 +27,12 @@ impl Context {
         };
         let data = std::path::absolute(&data)
             .map_err(|source| Error::Unreadable { path: data, source })?;
+        if data.exists() && !data.is_dir() {
+            let folder = data.display();
+            return Err(Error::BadInput(format!(
+                "{folder} is not a folder; give one with --data DIR"
+            )));
+        }
         let coordinator = global
             .coordinator
             .as_deref()

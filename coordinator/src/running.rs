@@ -11,9 +11,9 @@ use proto::v1::sweeps_server::SweepsServer;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
 
 use crate::api::Api;
 use crate::clock;
@@ -130,14 +130,15 @@ async fn serve(
     listener: TcpListener,
     close: CancellationToken,
 ) -> Result<(), tonic::transport::Error> {
+    // Small messages go out at once: an order must not wait for the acknowledgement before it.
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     Server::builder()
         .http2_keepalive_interval(Some(Duration::from_secs(10)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
-        .tcp_nodelay(true)
         .add_service(SweepsServer::new(api.clone()).max_decoding_message_size(MESSAGE_MAX))
         .add_service(HostsServer::new(api.clone()))
         .add_service(AgentsServer::new(api).max_decoding_message_size(MESSAGE_MAX))
-        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), close.cancelled_owned())
+        .serve_with_incoming_shutdown(incoming, close.cancelled_owned())
         .await
 }
 

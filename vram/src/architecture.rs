@@ -294,7 +294,14 @@ fn sliding_window(text: &Fields<'_>, family: Family) -> Result<Option<u64>, Arch
         Some(_) => return Err(bad("use_sliding_window", "expected true or false")),
     };
     let window = text.optional("sliding_window")?;
-    Ok(window.filter(|_| used))
+    // Where the field is left out altogether, transformers gives mistral a window of 4,096; null means none.
+    let is_mistral = text.get("model_type").and_then(Value::as_str) == Some("mistral");
+    let left_out = is_mistral && text.text.get("sliding_window").is_none();
+    Ok(if left_out {
+        Some(4096)
+    } else {
+        window.filter(|_| used)
+    })
 }
 
 fn full_every(text: &Fields<'_>, family: Family) -> Result<u64, ArchitectureError> {
@@ -325,74 +332,4 @@ fn vision(config: &Value) -> Result<Option<Vision>, ArchitectureError> {
         image: fields.optional("image_size")?.unwrap_or(896),
         patch: fields.optional("patch_size")?.unwrap_or(14),
     }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn small() -> Value {
-        json!({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
-            "num_attention_heads": 4, "vocab_size": 100})
-    }
-
-    #[test]
-    fn a_bad_field_is_named() {
-        for (field, value) in [
-            ("hidden_size", json!(-1)),
-            ("hidden_size", json!("64")),
-            ("num_hidden_layers", json!(0)),
-            ("num_hidden_layers", json!(100_000)),
-            ("vocab_size", json!(1e30)),
-            ("intermediate_size", json!([1])),
-            ("num_key_value_heads", json!(3)),
-            ("tie_word_embeddings", json!("yes")),
-            ("vision_config", json!(1)),
-            ("text_config", json!(1)),
-            ("model_type", json!(1)),
-        ] {
-            let mut config = small();
-            config[field] = value.clone();
-            let error = Architecture::from_value(&config).unwrap_err();
-            assert_eq!(error.field, field, "{value}");
-        }
-        let mut config = small();
-        config.as_object_mut().unwrap().remove("hidden_size");
-        assert_eq!(
-            Architecture::from_value(&config).unwrap_err().message,
-            "missing"
-        );
-    }
-
-    #[test]
-    fn a_file_that_is_no_configuration_is_refused() {
-        assert!(Architecture::read(b"[").is_err());
-        assert!(Architecture::read(b"[]").is_err());
-        let long = vec![b' '; 100 << 20];
-        assert!(
-            Architecture::read(&long)
-                .unwrap_err()
-                .message
-                .contains("longer")
-        );
-    }
-
-    #[test]
-    fn head_dim_and_heads_have_defaults() {
-        let read = Architecture::from_value(&small()).unwrap();
-        assert_eq!((read.head_dim, read.kv_heads, read.tied), (16, 4, false));
-    }
-
-    #[test]
-    fn experts_are_counted_and_not_known() {
-        let mut config = small();
-        config["num_local_experts"] = json!(8);
-        let read = Architecture::from_value(&config).unwrap();
-        assert!(!read.family.is_known());
-        assert_eq!(
-            read.linear_parameters(),
-            2 * (64 * (64 * 4) + 8 * 3 * 64 * 128)
-        );
-    }
 }

@@ -99,7 +99,7 @@ pub fn one(host: &HostDocument) -> String {
         (
             "attempts",
             format!(
-                "{} in all, {} succeeded",
+                "{} since the coordinator started, {} succeeded",
                 host.attempts_total, host.attempts_succeeded
             ),
         ),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use jobs::AttemptId;
+use jobs::{AttemptId, AttemptOutcome};
 use proto::store::v1::HostRecord;
 use proto::v1::CoordinatorMessage;
 use tokio::sync::mpsc::UnboundedSender;
@@ -11,6 +11,9 @@ use vram::{Bytes, DeviceClass};
 
 /// Silent for so many heartbeats: no new work goes there until it is heard of again.
 const SILENT_AFTER: u32 = 3;
+
+/// So many faults in a row put a device into quarantine.
+const FAULTS: u32 = 2;
 
 pub struct Host {
     pub record: HostRecord,
@@ -22,8 +25,11 @@ pub struct Host {
     /// By a monotonic clock.
     pub seen: Instant,
     pub active: BTreeMap<AttemptId, Held>,
+    /// Attempts ended since this coordinator started.
     pub total: u64,
     pub succeeded: u64,
+    /// By device: GPU faults in a row.
+    pub faults: BTreeMap<String, u32>,
 }
 
 #[derive(Clone)]
@@ -56,7 +62,34 @@ impl Host {
             active: BTreeMap::new(),
             total: 0,
             succeeded: 0,
+            faults: BTreeMap::new(),
         }
+    }
+
+    /// Counts the faults of a device; one that fails again and again gets no more work until its owner says so.
+    /// Whether the host's record has changed.
+    pub fn note_fault(&mut self, devices: &[String], outcome: &str) -> bool {
+        let mut changed = false;
+        for id in devices {
+            if outcome != AttemptOutcome::GpuFault.as_str() {
+                if outcome == AttemptOutcome::Succeeded.as_str() {
+                    self.faults.remove(id);
+                }
+                continue;
+            }
+            let faults = self.faults.entry(id.clone()).or_default();
+            *faults += 1;
+            let device = self.record.devices.iter_mut().find(|one| one.id == *id);
+            if let Some(device) = device.filter(|_| *faults >= FAULTS) {
+                device.quarantine = format!(
+                    "{faults} GPU faults in a row; look at the driver's log, then `sweep host resume {}`",
+                    self.record.name
+                );
+                *faults = 0;
+                changed = true;
+            }
+        }
+        changed
     }
 
     pub fn is_up(&self, now: Instant, heartbeat: Duration) -> bool {
@@ -91,5 +124,40 @@ impl Host {
     /// One class for the whole host, for tables: that of its first device.
     pub fn class(&self) -> &str {
         self.class_names.first().map_or("", String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::store::v1::DeviceRecord;
+
+    use super::*;
+
+    #[test]
+    fn two_faults_in_a_row_quarantine_the_device_and_no_other() {
+        let device = |id: &str| DeviceRecord {
+            id: id.into(),
+            ..DeviceRecord::default()
+        };
+        let record = HostRecord {
+            name: "box".into(),
+            devices: vec![device("a"), device("b")],
+            ..HostRecord::default()
+        };
+        let mut host = Host::new(record, Instant::now());
+        let on_a = ["a".to_owned()];
+        assert!(!host.note_fault(&on_a, "gpu_fault"));
+        assert!(!host.note_fault(&on_a, "succeeded"));
+        assert!(
+            !host.note_fault(&on_a, "gpu_fault"),
+            "a success came between"
+        );
+        assert!(host.note_fault(&on_a, "gpu_fault"));
+        assert!(
+            host.record.devices[0]
+                .quarantine
+                .contains("sweep host resume box")
+        );
+        assert!(host.record.devices[1].quarantine.is_empty());
     }
 }

@@ -17,6 +17,7 @@ impl State {
         host: &str,
         session: u64,
         devices: &[DeviceState],
+        at: u64,
         now: Instant,
         work: &mut Work,
     ) {
@@ -26,6 +27,7 @@ impl State {
         let Some(host) = self.hosts.get_mut(host) else {
             return;
         };
+        host.record.seen_ms = at;
         for state in devices {
             let device = host
                 .record
@@ -39,9 +41,14 @@ impl State {
         }
     }
 
-    pub(super) fn on_gone(&mut self, host: &str, session: u64) {
-        if let Some(host) = self.hosts.get_mut(host) {
-            host.session.take_if(|one| one.number == session);
+    pub(super) fn on_gone(&mut self, host: &str, session: u64, work: &mut Work) {
+        let Some(host) = self.hosts.get_mut(host) else {
+            return;
+        };
+        if host.session.take_if(|one| one.number == session).is_some() {
+            // When it was last heard of is worth a record now that it is not heard of any more.
+            work.write(host.record.clone());
+            work.dirty = true;
         }
     }
 

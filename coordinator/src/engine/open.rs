@@ -29,8 +29,8 @@ pub struct OpenSweep {
     pub bounds: Vec<Bound>,
     /// Labels that hosts must have, one list for each dataset of the sweep.
     pub requires: Vec<Vec<String>>,
-    /// Order of the event that placed each active attempt.
-    pub placed_order: BTreeMap<(u32, Kind, u32), u64>,
+    /// Order of the events that placed and ended each attempt; 0: not yet.
+    pub orders: BTreeMap<(u32, Kind, u32), (u64, u64)>,
 }
 
 /// What a trial's own values say of where it may go.
@@ -88,7 +88,7 @@ impl OpenSweep {
             group_of,
             bounds,
             requires,
-            placed_order: BTreeMap::new(),
+            orders: BTreeMap::new(),
         };
         for trial in 1..=open.trials() {
             open.touch(trial);

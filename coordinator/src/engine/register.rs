@@ -114,6 +114,7 @@ impl State {
         }
         if let Some(before) = known {
             host.active = before.active;
+            host.faults = before.faults;
             host.total = before.total;
             host.succeeded = before.succeeded;
         }

@@ -111,8 +111,8 @@ impl State {
             return;
         }
         let number = open.number;
-        if let Some(record) = open.record_of(id, 0) {
-            let text = format!("{id} started on {} {}", record.host, record.device_name);
+        if let Some(record) = open.record_of(id) {
+            let text = format!("{id} started on {}", place(&record));
             work.tell(number, at, &id.job, "started", text);
             work.write(record);
         }
@@ -143,16 +143,11 @@ impl State {
                 return;
             }
         };
-        let kept = open
-            .placed_order
-            .get(&(id.job.trial, id.job.kind, id.number))
-            .copied();
-        let ended_order = if applied == Applied::Changed {
-            order
-        } else {
-            kept.unwrap_or(0)
-        };
-        let Some(record) = open.record_of(id, ended_order) else {
+        if applied == Applied::Changed {
+            let key = (id.job.trial, id.job.kind, id.number);
+            open.orders.entry(key).or_default().1 = order;
+        }
+        let Some(record) = open.record_of(id) else {
             return;
         };
         work.tell(number, at, &id.job, "ended", ended_text(id, &record));
@@ -162,6 +157,9 @@ impl State {
             host.active.remove(id);
             host.total += 1;
             host.succeeded += u64::from(succeeded);
+            if host.note_fault(&record.devices, &record.outcome) {
+                work.write(host.record.clone());
+            }
         }
         work.write(record);
         if applied == Applied::Changed {
@@ -222,8 +220,17 @@ fn fit_the_record(ending: &mut Ending) {
     ending.observation = None;
 }
 
+/// Where an attempt is, for people: a simulated device is always called so.
+pub(super) fn place(record: &AttemptRecord) -> String {
+    let mark = if record.simulated { " (simulated)" } else { "" };
+    format!("{} {}{mark}", record.host, record.device_name)
+}
+
 fn ended_text(id: &AttemptId, record: &AttemptRecord) -> String {
-    let host = &record.host;
+    let host = match record.simulated {
+        true => format!("{} (simulated)", record.host),
+        false => record.host.clone(),
+    };
     if !record.late.is_empty() {
         return format!(
             "{id} on {host}: {} after it had been given up; not counted",
@@ -238,8 +245,8 @@ fn ended_text(id: &AttemptId, record: &AttemptRecord) -> String {
 }
 
 impl OpenSweep {
-    /// The record of an attempt as it is now. `ended_order` is the order of its ending, 0 before that.
-    pub fn record_of(&self, id: &AttemptId, ended_order: u64) -> Option<AttemptRecord> {
+    /// The record of an attempt as it is now.
+    pub fn record_of(&self, id: &AttemptId) -> Option<AttemptRecord> {
         let (trial, kind): (u32, Kind) = (id.job.trial, id.job.kind);
         let job = self.life.job(trial, kind)?;
         let one = job.attempts.iter().find(|one| one.number == id.number)?;
@@ -248,8 +255,8 @@ impl OpenSweep {
         let mut record =
             convert::attempt_record(self.number, &self.life.id, trial, kind, one, recipe);
         let key = (trial, kind, id.number);
-        record.placed_order = self.placed_order.get(&key).copied().unwrap_or(0);
-        record.ended_order = ended_order;
+        (record.placed_order, record.ended_order) =
+            self.orders.get(&key).copied().unwrap_or_default();
         Some(record)
     }
 }

@@ -95,7 +95,8 @@ impl State {
         for attempt in &records.attempts {
             if let Some(kind) = Kind::from_number(attempt.kind) {
                 let key = (attempt.trial, kind, attempt.number);
-                open.placed_order.insert(key, attempt.placed_order);
+                open.orders
+                    .insert(key, (attempt.placed_order, attempt.ended_order));
             }
             self.hold(&open, attempt);
         }

@@ -182,8 +182,8 @@ impl State {
             .map_or(0, |job| job.attempts.len());
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         let id: AttemptId = open.job_id(key.trial, key.kind).attempt(number);
-        open.placed_order
-            .insert((key.trial, key.kind, number), order);
+        open.orders
+            .insert((key.trial, key.kind, number), (order, 0));
         host.active.insert(
             id.clone(),
             Held {
@@ -198,8 +198,8 @@ impl State {
             work.write(open.record.clone());
             self.heads.insert(open.number, open.record.clone());
         }
-        if let Some(record) = open.record_of(&id, 0) {
-            let text = format!("{id} placed on {} {}", record.host, record.device_name);
+        if let Some(record) = open.record_of(&id) {
+            let text = format!("{id} placed on {}", super::report::place(&record));
             work.tell(key.sweep, at, &id.job, "placed", text);
             work.write(record);
         }

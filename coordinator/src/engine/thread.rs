@@ -183,14 +183,14 @@ impl State {
                 host,
                 session,
                 devices,
-            } => self.on_heartbeat(&host, session, &devices, now, work),
+            } => self.on_heartbeat(&host, session, &devices, at, now, work),
             Command::Event {
                 host,
                 session,
                 event,
                 metrics,
             } => self.on_event(&host, session, &event, metrics, at, now, work),
-            Command::Gone { host, session } => self.on_gone(&host, session),
+            Command::Gone { host, session } => self.on_gone(&host, session, work),
             Command::FleetComplete => {
                 self.fleet_complete = true;
                 work.dirty = true;

@@ -143,7 +143,8 @@ impl Sweep {
         Applied::Changed
     }
 
-    /// The jobs that a mark would change: open ones for a cancel, badly settled ones for a retry.
+    /// The jobs that a mark would change: open ones for a cancel, badly settled ones for a retry, and those that wait
+    /// for another device after one was too small.
     #[must_use]
     pub fn reach(&self, mark: Mark) -> Vec<(u32, Kind)> {
         let trials = match mark.scope {
@@ -164,7 +165,8 @@ impl Sweep {
                 let open = !matches!(state, Some(JobState::Settled(_)));
                 let wanted = match mark.kind {
                     MarkKind::Cancel => open && job.cancelled_at.is_none(),
-                    MarkKind::Retry => !open && can_be_retried(job, state.as_ref()),
+                    MarkKind::Retry if open => was_too_large(job, state.as_ref()),
+                    MarkKind::Retry => can_be_retried(job, state.as_ref()),
                 };
                 if wanted {
                     reached.push((trial, kind));
@@ -213,6 +215,12 @@ impl Sweep {
             .find(|one| one.number == id.number)
             .ok_or_else(missing)
     }
+}
+
+/// Open because another device may do, after one had too little memory: a retry lets that one be tried again.
+fn was_too_large(job: &Job, state: Option<&JobState>) -> bool {
+    let last = job.counted().last().and_then(Attempt::outcome);
+    state == Some(&JobState::Ready) && last.is_some_and(AttemptOutcome::is_too_large)
 }
 
 /// A job that is skipped because of an earlier one comes back by itself when that one is retried.

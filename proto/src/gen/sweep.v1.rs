@@ -268,6 +268,7 @@ pub struct HostDocument {
     /// ids of current attempts
     #[prost(string, repeated, tag = "11")]
     pub attempts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// ended since the coordinator started
     #[prost(uint64, tag = "12")]
     pub attempts_total: u64,
     #[prost(uint64, tag = "13")]

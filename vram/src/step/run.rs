@@ -117,7 +117,7 @@ fn embed(tape: &Tape, plan: &Plan) -> Tensor {
     }
 }
 
-/// Plain causal attention needs no mask, nor does a window that nothing reaches out of.
+/// Plain causal attention needs no mask, nor does a window longer than the sequence.
 fn needs_mask(plan: &Plan, slides: bool) -> bool {
     use crate::architecture::Family;
     // Gemma 3 with eyes is told which tokens are images, so its masks are always made.
@@ -127,7 +127,7 @@ fn needs_mask(plan: &Plan, slides: bool) -> bool {
             && plan
                 .arch
                 .sliding_window
-                .is_some_and(|window| plan.seq > window)
+                .is_some_and(|window| plan.seq >= window)
 }
 
 /// Boolean masks are made by combining conditions, each of the mask's size.
