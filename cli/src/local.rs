@@ -74,7 +74,14 @@ pub fn read_fleet(file: &Path) -> Result<Vec<HostConfig>, Error> {
 }
 
 pub fn read_host(file: &Path) -> Result<HostConfig, Error> {
-    HostConfig::read(file).map_err(|error| config_error(&error))
+    let host = HostConfig::read(file).map_err(|error| config_error(&error))?;
+    if host.devices.is_empty() {
+        let file = file.display();
+        return Err(Error::BadInput(format!(
+            "{file} names no device, so nothing could run there; add at least [[device]] with kind = \"cpu\""
+        )));
+    }
+    Ok(host)
 }
 
 fn config_error(error: &dyn std::error::Error) -> Error {

@@ -74,6 +74,14 @@ pub fn terminate(pid: u32) {
     signal(pid, Signal::TERM);
 }
 
+pub fn freeze(pid: u32) {
+    signal(pid, Signal::STOP);
+}
+
+pub fn thaw(pid: u32) {
+    signal(pid, Signal::CONT);
+}
+
 fn signal(pid: u32, signal: Signal) {
     let raw = i32::try_from(pid).ok().filter(|pid| *pid > 1);
     let pid = raw.and_then(Pid::from_raw).expect("a process id");

@@ -307,6 +307,15 @@ impl Agent {
         );
     }
 
+    /// Stops its process where it is; its connections stand.
+    pub fn freeze(&self) {
+        crate::processes::freeze(self.server.id());
+    }
+
+    pub fn thaw(&self) {
+        crate::processes::thaw(self.server.id());
+    }
+
     pub fn kill9(&mut self) {
         self.server.kill9();
     }

@@ -116,3 +116,34 @@ fn a_killed_shepherd_is_the_end_where_the_sweep_says_so() {
     assert_eq!(job(&document, "/1/train")["outcome"], "interrupted");
     assert_eq!(attempts(&document).len(), 1);
 }
+
+/// Its child has nothing of the attempt in its environment: only the session says whose it is.
+const LEAVES_A_BARE_CHILD: &str = "env -i sleep 600 & echo $! > \"$ROOM/bare\"\nwait\n";
+
+#[test]
+fn a_child_with_a_clean_environment_goes_with_the_killed_shepherd() {
+    let room = Room::new();
+    room.program("job.sh", LEAVES_A_BARE_CHILD);
+    let run = "[train]\nrun = [\"sh\", \"{kit}/job.sh\"]\n[retry]\ninterrupted = 0";
+    let file = room.sweep_file("bare", "", run);
+    let coordinator = room.coordinator();
+    let _agent = room.agent("box", 1, &coordinator.url);
+    let sweep = coordinator.submit(&room, &file);
+    let bare = until_some("the child runs", SOON, || {
+        room.lines("bare").first().cloned()
+    });
+    let place = std::path::PathBuf::from(format!("/proc/{bare}/exe"));
+    // It has become `sleep`: its environment is clean by then.
+    until("it has begun", SOON, || {
+        std::fs::read_link(&place).is_ok_and(|exe| exe.ends_with("sleep"))
+    });
+    let attempt = format!("{sweep}/1/train/1");
+    kill9(until_some("it has a shepherd", SOON, || {
+        shepherd_of(&attempt)
+    }));
+    let document = coordinator.settled(&room, &sweep);
+    assert_eq!(job(&document, "/1/train")["outcome"], "interrupted");
+    until("the child is gone", SOON, || {
+        std::fs::read_link(&place).is_err()
+    });
+}

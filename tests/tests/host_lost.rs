@@ -100,3 +100,73 @@ fn what_still_runs_on_a_lost_host_is_ended_when_it_returns() {
     );
     assert_eq!(lost.job()["outcome"], "succeeded");
 }
+
+#[test]
+fn an_agent_that_was_frozen_learns_that_it_was_given_up() {
+    let room = Room::new();
+    room.program("job.sh", PROGRAM);
+    let mut coordinator = Coordinator::prepared(&room, &room.data());
+    coordinator.words(&["--grace", "2s", "--heartbeat", "500ms"]);
+    coordinator.start_again();
+    let agent = Host::new("frozen", 1).agent(&room, &coordinator.url);
+    let file = room.sweep_file("frozen", "", RUN);
+    let sweep = coordinator.submit(&room, &file);
+    let first = format!("{sweep}/1/train/1");
+    until("the first attempt runs", SOON, || {
+        !attempt_processes(&first).is_empty()
+    });
+    // Its connection stands all the while.
+    agent.freeze();
+    until("it is given up", SOON, || {
+        let document = coordinator.show(&room, &sweep);
+        job(&document, "train")["attempts"][0]["outcome"] == "host_lost"
+    });
+    agent.thaw();
+    until(
+        "the first is ended and the second done",
+        Duration::from_secs(60),
+        || {
+            let document = coordinator.show(&room, &sweep);
+            job(&document, "train")["outcome"] == "succeeded"
+                && attempt_processes(&first).is_empty()
+        },
+    );
+}
+
+#[test]
+fn nothing_is_placed_beside_an_attempt_that_was_given_up_and_still_runs() {
+    let room = Room::new();
+    // The first attempt is deaf: it holds its device for the whole time that it is given to end.
+    let deaf =
+        "case \"$SWEEP_ATTEMPT\" in *1) trap '' TERM; while true; do sleep 0.1; done;; esac\n";
+    room.program("job.sh", deaf);
+    let mut coordinator = Coordinator::prepared(&room, &room.data());
+    coordinator.words(&["--grace", "2s", "--heartbeat", "500ms"]);
+    coordinator.start_again();
+    let mut agent = Host::new("box", 1).agent(&room, &coordinator.url);
+    let file = room.sweep_file("deaf", "", RUN);
+    let sweep = coordinator.submit(&room, &file);
+    let first = format!("{sweep}/1/train/1");
+    until("the first attempt runs", SOON, || {
+        !attempt_processes(&first).is_empty()
+    });
+    agent.kill9();
+    let attempts = || {
+        let document = coordinator.show(&room, &sweep);
+        job(&document, "train")["attempts"]
+            .as_array()
+            .map_or(0, Vec::len)
+    };
+    until("it is given up", SOON, || {
+        let document = coordinator.show(&room, &sweep);
+        job(&document, "train")["attempts"][0]["outcome"] == "host_lost"
+    });
+    agent.start();
+    until("the second is placed", Duration::from_secs(60), || {
+        attempts() == 2
+    });
+    assert!(
+        attempt_processes(&first).is_empty(),
+        "two attempts on one slot"
+    );
+}

@@ -114,11 +114,11 @@ pub fn collect(folder: &AttemptFolder, guard: Guard) -> Facts {
 /// Ends what runs without its shepherd, and writes down that it is so.
 fn end_lost(folder: &AttemptFolder, words: &str) -> Facts {
     let state = folder.read_state();
-    let program = state
+    let shepherd = state
         .as_ref()
         .filter(|state| state.boot == os::boot())
-        .and_then(|state| state.program);
-    let (ended, stuck) = os::end_leftovers(program, &command::mark(folder));
+        .map(|state| state.shepherd);
+    let (ended, stuck) = os::end_leftovers(shepherd, &command::mark(folder));
     let started_ms = state.as_ref().map_or(0, |state| state.started_ms);
     let ended_ms = last_sign_of_life(folder)
         .unwrap_or(started_ms)
@@ -176,6 +176,16 @@ pub fn understand(folder: &AttemptFolder, mut facts: Facts, asked: Option<Why>) 
     let order: Option<Order> = folder.read_order().ok();
     let report = fs::File::open(folder.report())
         .and_then(|file| Report::read(std::io::BufReader::new(file)));
+    // A program need not report; one that did, and left what cannot be read, is to be told so.
+    if let Some(error) = report
+        .as_ref()
+        .err()
+        .filter(|error| error.kind() != std::io::ErrorKind::NotFound)
+    {
+        facts
+            .trouble
+            .push(format!("its report could not be read: {error}"));
+    }
     let ending = classify(&Evidence {
         facts: &facts,
         log: &log_end(folder),

@@ -20,14 +20,15 @@ struct Tail {
     path: PathBuf,
     sent: u64,
     acked: u64,
+    /// It cannot be read: what is missing stays missing in this session, and neither the other file nor the ending
+    /// waits for it.
+    unreadable: bool,
 }
 
 #[derive(Clone, Debug)]
 pub struct Tails {
     attempt: String,
     tails: [Tail; 2],
-    /// The files cannot be read: what is missing stays missing in this session.
-    unreadable: bool,
 }
 
 impl Tails {
@@ -38,18 +39,18 @@ impl Tails {
             path,
             sent: 0,
             acked: 0,
+            unreadable: false,
         };
         Self {
             attempt,
             tails: [tail(Channel::Log, log), tail(Channel::Report, report)],
-            unreadable: false,
         }
     }
 
     /// A new session: on from what the coordinator has.
     pub fn rewind(&mut self, link: &Link) {
-        self.unreadable = false;
         for tail in &mut self.tails {
+            tail.unreadable = false;
             let has = link.offset(&self.attempt, tail.channel);
             (tail.sent, tail.acked) = (has, has);
         }
@@ -72,19 +73,11 @@ impl Tails {
         WINDOW.saturating_sub(under_way)
     }
 
-    /// An ending must not wait for bytes that nobody can read.
-    pub fn give_up(&mut self) {
-        self.unreadable = true;
-    }
-
     /// True when everything that is in the files now has been sent.
     #[must_use]
     pub fn is_even(&self) -> bool {
-        self.unreadable
-            || self
-                .tails
-                .iter()
-                .all(|tail| length(&tail.path) <= tail.sent)
+        let mut tails = self.tails.iter();
+        tails.all(|tail| tail.unreadable || length(&tail.path) <= tail.sent)
     }
 
     /// True when there is something to send and room to send it.
@@ -93,17 +86,23 @@ impl Tails {
         self.room() > 0 && !self.is_even()
     }
 
-    /// The next bytes of both files. Blocks on the disk.
-    pub fn next(&mut self) -> io::Result<Vec<Chunk>> {
-        let mut chunks = Vec::new();
+    /// The next bytes of both files, and what could not be read. Blocks on the disk.
+    pub fn next(&mut self) -> (Vec<Chunk>, Option<io::Error>) {
+        let (mut chunks, mut trouble) = (Vec::new(), None);
         for index in 0..self.tails.len() {
             loop {
                 let room = self.room().min(CHUNK);
                 let tail = &mut self.tails[index];
-                let data = if room > 0 {
-                    read(&tail.path, tail.sent, room)?
-                } else {
-                    Vec::new()
+                if room == 0 || tail.unreadable {
+                    break;
+                }
+                let data = match read(&tail.path, tail.sent, room) {
+                    Ok(data) => data,
+                    Err(error) => {
+                        tail.unreadable = true;
+                        trouble = Some(error);
+                        break;
+                    }
                 };
                 if data.is_empty() {
                     break;
@@ -118,7 +117,7 @@ impl Tails {
                 });
             }
         }
-        Ok(chunks)
+        (chunks, trouble)
     }
 
     /// Lengths of log and report.
@@ -160,7 +159,7 @@ mod tests {
         let mut got = Vec::new();
         let mut rounds = 0;
         while !tails.is_even() {
-            let chunks = tails.next().unwrap();
+            let (chunks, _) = tails.next();
             let sum: usize = chunks.iter().map(|chunk| chunk.data.len()).sum();
             assert!(
                 sum as u64 <= WINDOW && chunks.iter().all(|chunk| chunk.data.len() as u64 <= CHUNK)
@@ -185,16 +184,28 @@ mod tests {
         let log = folder.path().join("log");
         std::fs::write(&log, vec![b'x'; 2 << 20]).unwrap();
         let mut tails = Tails::new("a/1/train/1".into(), log, folder.path().join("none"));
-        assert_eq!(tails.next().unwrap().len(), 4);
-        assert!(tails.next().unwrap().is_empty() && !tails.has_more() && !tails.is_even());
+        assert_eq!(tails.next().0.len(), 4);
+        assert!(tails.next().0.is_empty() && !tails.has_more() && !tails.is_even());
         let (out, _keep) = tokio::sync::mpsc::unbounded_channel();
         let offsets = [(("a/1/train/1".to_owned(), Channel::Log), (2 << 20) - 5)];
         tails.rewind(&Link {
             out,
             offsets: std::sync::Arc::new(offsets.into()),
         });
-        let chunks = tails.next().unwrap();
+        let (chunks, _) = tails.next();
         assert_eq!((chunks.len(), chunks[0].data.len()), (1, 5));
+        assert!(tails.is_even());
+    }
+    #[test]
+    fn a_report_that_cannot_be_read_holds_back_neither_the_log_nor_the_ending() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, report) = (folder.path().join("log"), folder.path().join("report"));
+        std::fs::write(&log, b"important\n").unwrap();
+        std::fs::create_dir(&report).unwrap();
+        let mut tails = Tails::new("a/1/train/1".into(), log, report);
+        let (chunks, trouble) = tails.next();
+        assert_eq!((chunks.len(), trouble.is_some()), (1, true));
+        assert_eq!(chunks[0].data, b"important\n");
         assert!(tails.is_even());
     }
 }

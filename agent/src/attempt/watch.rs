@@ -247,18 +247,17 @@ impl Follow {
             return;
         };
         let mut tails = self.tails.clone();
-        let read = blocking(move || tails.next().map(|chunks| (tails, chunks))).await;
-        match read {
-            Ok((tails, chunks)) => {
-                self.tails = tails;
-                for chunk in chunks {
-                    let _ = link.out.send(Outgoing::Chunk(chunk));
-                }
-            }
-            Err(error) => {
-                tracing::warn!(%error, attempt = self.id, "its log or report cannot be read");
-                self.tails.give_up();
-            }
+        let (tails, chunks, trouble) = blocking(move || {
+            let (chunks, trouble) = tails.next();
+            (tails, chunks, trouble)
+        })
+        .await;
+        self.tails = tails;
+        for chunk in chunks {
+            let _ = link.out.send(Outgoing::Chunk(chunk));
+        }
+        if let Some(error) = trouble {
+            tracing::warn!(%error, attempt = self.id, "its log or report cannot be read");
         }
     }
 

@@ -50,7 +50,7 @@ pub fn gpu_pin(_backend: Backend, _id: &str) -> Option<String> {
     None
 }
 
-pub fn end_leftovers(_program: Option<Process>, _mark: &str) -> (usize, usize) {
+pub fn end_leftovers(_shepherd: Option<Process>, _mark: &str) -> (usize, usize) {
     (0, 0)
 }
 

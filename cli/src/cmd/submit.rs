@@ -38,7 +38,13 @@ pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
     if let Some(head) = &reply.sweep {
         out::note(
             context,
-            &format!("{} trials, {} jobs", head.trials, head.jobs),
+            &format!(
+                "{} {}, {} {}",
+                head.trials,
+                if head.trials == 1 { "trial" } else { "trials" },
+                head.jobs,
+                if head.jobs == 1 { "job" } else { "jobs" },
+            ),
         );
     }
     if stored_only {

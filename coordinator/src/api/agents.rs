@@ -13,6 +13,7 @@ use proto::v1::{self, AgentMessage, ChunkAck, CoordinatorMessage, Hello, Refuse}
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::UnboundedReceiverStream;
+use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{Api, status};
@@ -30,6 +31,7 @@ struct Session {
     host: String,
     number: u64,
     to: UnboundedSender<CoordinatorMessage>,
+    close: CancellationToken,
 }
 
 #[tonic::async_trait]
@@ -44,14 +46,15 @@ impl Agents for Api {
         let (to, receiver) = unbounded_channel();
         let api = self.clone();
         tokio::spawn(async move {
-            let Some((host, number)) = api.greet(&mut from, &to).await else {
+            let Some((host, registered)) = api.greet(&mut from, &to).await else {
                 return;
             };
             let session = Session {
                 api,
                 host,
-                number,
+                number: registered.session,
                 to,
+                close: registered.close,
             };
             session.serve(from).await;
         });
@@ -67,7 +70,7 @@ impl Api {
         &self,
         from: &mut Streaming<AgentMessage>,
         to: &UnboundedSender<CoordinatorMessage>,
-    ) -> Option<(String, u64)> {
+    ) -> Option<(String, Registered)> {
         let first = from
             .message()
             .await
@@ -96,7 +99,7 @@ impl Api {
         &self,
         hello: Hello,
         sender: UnboundedSender<CoordinatorMessage>,
-    ) -> Result<(String, u64), Refusal> {
+    ) -> Result<(String, Registered), Refusal> {
         if hello.protocol != PROTOCOL {
             return Err(Refusal::Refused(format!(
                 "this coordinator speaks protocol {PROTOCOL}, the agent {}: update the older one",
@@ -112,16 +115,20 @@ impl Api {
             sender,
             reply: answer,
         };
-        let Registered { session } = self.engine.ask(ask).await?;
-        tracing::info!(host, session, "agent registered");
-        Ok((host, session))
+        let registered = self.engine.ask(ask).await?;
+        tracing::info!(host, session = registered.session, "agent registered");
+        Ok((host, registered))
     }
 }
 
 impl Session {
     async fn serve(self, mut from: Streaming<AgentMessage>) {
         loop {
-            match from.message().await {
+            let message = tokio::select! {
+                message = from.message() => message,
+                () = self.close.cancelled() => break,
+            };
+            match message {
                 Ok(Some(message)) => {
                     if let Err(error) = self.take(message).await {
                         // Ending the stream makes the agent dial again and go on from what is here.

@@ -7,6 +7,7 @@ use jobs::{AttemptId, AttemptOutcome};
 use proto::store::v1::HostRecord;
 use proto::v1::CoordinatorMessage;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio_util::sync::CancellationToken;
 use vram::{Bytes, DeviceClass};
 
 /// Silent for so many heartbeats: no new work goes there until it is heard of again.
@@ -25,6 +26,8 @@ pub struct Host {
     /// By a monotonic clock.
     pub seen: Instant,
     pub active: BTreeMap<AttemptId, Held>,
+    /// Given up, but still there by the agent's own word: told to end, and holding their devices until they have.
+    pub leaving: BTreeMap<AttemptId, Held>,
     /// Attempts ended since this coordinator started.
     pub total: u64,
     pub succeeded: u64,
@@ -36,6 +39,8 @@ pub struct Host {
 pub struct Session {
     pub number: u64,
     pub sender: UnboundedSender<CoordinatorMessage>,
+    /// Ends the stream: an agent that is not listened to any more must notice, and dial in anew.
+    pub close: CancellationToken,
 }
 
 /// What an active attempt holds of its host.
@@ -60,9 +65,17 @@ impl Host {
             session: None,
             seen,
             active: BTreeMap::new(),
+            leaving: BTreeMap::new(),
             total: 0,
             succeeded: 0,
             faults: BTreeMap::new(),
+        }
+    }
+
+    /// Stops listening to the session that speaks for the host, if there is one.
+    pub fn hang_up(&mut self) {
+        if let Some(session) = self.session.take() {
+            session.close.cancel();
         }
     }
 
@@ -97,19 +110,16 @@ impl Host {
     }
 
     pub fn reserved(&self, device: &str) -> Bytes {
-        let on_it = self
-            .active
-            .values()
-            .filter(|held| held.devices.iter().any(|id| id == device));
-        on_it.map(|held| held.grant).sum()
+        self.on(device).map(|held| held.grant).sum()
     }
 
     pub fn active_on(&self, device: &str) -> u32 {
-        let on_it = self
-            .active
-            .values()
-            .filter(|held| held.devices.iter().any(|id| id == device));
-        u32::try_from(on_it.count()).unwrap_or(u32::MAX)
+        u32::try_from(self.on(device).count()).unwrap_or(u32::MAX)
+    }
+
+    fn on<'a>(&'a self, device: &'a str) -> impl Iterator<Item = &'a Held> {
+        let all = self.active.values().chain(self.leaving.values());
+        all.filter(move |held| held.devices.iter().any(|id| id == device))
     }
 
     pub fn send(&self, message: proto::v1::coordinator_message::Message) {

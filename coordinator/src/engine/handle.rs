@@ -8,6 +8,7 @@ use proto::store::v1::HostRecord;
 use proto::v1;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use jobs::life::MarkKind;
 
@@ -68,9 +69,11 @@ pub enum HostWish {
 }
 
 /// The answer to a registration; the Welcome itself is sent by the engine, before anything else.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Registered {
     pub session: u64,
+    /// Cancelled when the engine stops listening to this session.
+    pub close: CancellationToken,
 }
 
 #[derive(Clone)]

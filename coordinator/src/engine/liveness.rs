@@ -73,7 +73,8 @@ impl State {
         };
         // Whatever still runs there runs for an older generation from now on.
         host.record.generation += 1;
-        host.session = None;
+        // Should its connection still stand, it has to dial in again to learn that.
+        host.hang_up();
         work.write(host.record.clone());
         let ids: Vec<AttemptId> = host.active.keys().cloned().collect();
         let seconds = self.timing.grace.as_secs();

@@ -10,8 +10,10 @@ use proto::store::v1::HostRecord;
 use proto::v1::coordinator_message::Message;
 use proto::v1::{Channel, CoordinatorMessage, HeldAttempt, Offset, Stop, StopReason, Welcome};
 use tokio::sync::mpsc::UnboundedSender;
+use tokio_util::sync::CancellationToken;
+use vram::Bytes;
 
-use super::fleet::{Host, Session};
+use super::fleet::{Held, Host, Session};
 use super::{Refusal, Registered, State, Work};
 use crate::store::{self};
 
@@ -28,9 +30,11 @@ impl State {
         let name = record.name.clone();
         self.check_name(&record, now)?;
         self.newest_session += 1;
+        let close = CancellationToken::new();
         let session = Session {
             number: self.newest_session,
             sender,
+            close: close.clone(),
         };
         let number = session.number;
         self.take_host(record, session, at, now, work);
@@ -57,7 +61,10 @@ impl State {
             }),
         );
         work.dirty = true;
-        Ok(Registered { session: number })
+        Ok(Registered {
+            session: number,
+            close,
+        })
     }
 
     fn check_name(&self, record: &HostRecord, now: Instant) -> Result<(), Refusal> {
@@ -112,7 +119,8 @@ impl State {
         if grew {
             self.fleet_grew = now;
         }
-        if let Some(before) = known {
+        if let Some(mut before) = known {
+            before.hang_up();
             host.active = before.active;
             host.faults = before.faults;
             host.total = before.total;
@@ -158,9 +166,10 @@ impl State {
             match id {
                 // Its ending is on its way: evidence of an attempt that had been given up.
                 Some(id) if one.ended => keep.push(id),
-                Some(id) if self.was_given_up(&id) => {
-                    keep.push(id.clone());
+                Some(id) if self.by_id.contains_key(&id.job.sweep) => {
                     stop(name, &id, StopReason::Fenced, work);
+                    self.see_off(name, &id);
+                    keep.push(id);
                 }
                 _ => drop.push(one.attempt.clone()),
             }
@@ -168,13 +177,43 @@ impl State {
         (drop, keep)
     }
 
-    fn was_given_up(&self, id: &AttemptId) -> bool {
+    /// What was given up holds its devices until its agent says that it has ended: nothing is placed beside it.
+    fn see_off(&mut self, name: &str, id: &AttemptId) {
         let number = self.by_id.get(&id.job.sweep);
         let open = number.and_then(|number| self.open.get(number));
         let job = open.and_then(|open| open.life.job(id.job.trial, id.job.kind));
-        let mut attempts = job.into_iter().flat_map(|job| &job.attempts);
-        attempts
-            .any(|one| one.number == id.number && one.outcome() == Some(AttemptOutcome::HostLost))
+        let known = job.and_then(|job| job.attempts.iter().find(|one| one.number == id.number));
+        let Some(host) = self.hosts.get_mut(name) else {
+            return;
+        };
+        let held = match known {
+            Some(one) => Held {
+                devices: one
+                    .placement
+                    .devices
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect(),
+                grant: one.placement.grant,
+            },
+            // Of a settled sweep: what it holds is not in memory any more, so it may be anything.
+            None => Held {
+                devices: host
+                    .record
+                    .devices
+                    .iter()
+                    .map(|one| one.id.clone())
+                    .collect(),
+                grant: host
+                    .record
+                    .devices
+                    .iter()
+                    .map(|one| Bytes(one.usable_bytes))
+                    .max()
+                    .unwrap_or_default(),
+            },
+        };
+        host.leaving.insert(id.clone(), held);
     }
 
     fn stop_if_cancelled(&self, name: &str, id: &AttemptId, work: &mut Work) {

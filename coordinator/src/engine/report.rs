@@ -78,6 +78,9 @@ impl State {
                 });
                 ending.metrics = metrics;
                 fit_the_record(&mut ending);
+                if let Some(host) = self.hosts.get_mut(host) {
+                    work.dirty |= host.leaving.remove(id).is_some();
+                }
                 self.end(id, ending, at, work);
             }
             None => {

@@ -22,7 +22,7 @@ pub fn started(pid: u32) -> Option<u64> {
 pub(super) struct Stat {
     pub state: char,
     pub parent: u32,
-    pub group: u32,
+    pub session: u32,
     pub started: u64,
 }
 
@@ -35,8 +35,8 @@ impl Stat {
         Some(Self {
             state: fields.next()?.chars().next()?,
             parent: fields.next()?.parse().ok()?,
-            group: fields.next()?.parse().ok()?,
-            started: fields.nth(16)?.parse().ok()?,
+            session: fields.nth(1)?.parse().ok()?,
+            started: fields.nth(15)?.parse().ok()?,
         })
     }
 }
@@ -128,15 +128,14 @@ pub(super) fn pid_of(pid: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(pid).ok()?).filter(|pid| pid.as_raw_nonzero().get() > 1)
 }
 
-/// Kills what an attempt left running without its shepherd: the program's process group, if it still is that one,
-/// everything below those, and whatever carries the attempt's mark. Returns how many were found and how many would
-/// not go.
-pub fn end_leftovers(program: Option<Process>, mark: &str) -> (usize, usize) {
+/// Kills what an attempt left running without its shepherd: the shepherd's session, everything below those, and
+/// whatever carries the attempt's mark. Returns how many were found and how many would not go.
+pub fn end_leftovers(shepherd: Option<Process>, mark: &str) -> (usize, usize) {
     let mut seen = std::collections::BTreeSet::new();
     for round in 0..ROUNDS {
         let mut found = marked(mark);
-        if let Some(program) = program {
-            found.extend(group_members(program));
+        if let Some(shepherd) = shepherd {
+            found.extend(session_members(shepherd));
         }
         let below: Vec<u32> = found.iter().flat_map(|pid| descendants(*pid)).collect();
         found.extend(below);
@@ -155,14 +154,19 @@ pub fn end_leftovers(program: Option<Process>, mark: &str) -> (usize, usize) {
     (seen.len(), marked(mark).len())
 }
 
-/// Members of the program's group, unless the id now belongs to another process. Without its leader a group's id
-/// is not given away while it has members, but nothing proves whose it is: then only the mark counts.
-fn group_members(program: Process) -> Vec<u32> {
-    if started(program.pid) != Some(program.started) {
+/// Members of the session that the shepherd made for itself and its program, also when both are gone: the kernel
+/// gives an id to nobody else while a session has it. A process older than the shepherd is of another session.
+fn session_members(shepherd: Process) -> Vec<u32> {
+    if started(shepherd.pid).is_some_and(|now| now != shepherd.started) {
         return Vec::new();
     }
-    let in_group = |pid: &u32| Stat::read(*pid).is_some_and(|stat| stat.group == program.pid);
-    all().filter(in_group).collect()
+    let own = std::process::id();
+    let is_of = |pid: &u32| {
+        Stat::read(*pid).is_some_and(|stat| {
+            stat.session == shepherd.pid && stat.started >= shepherd.started && *pid != own
+        })
+    };
+    all().filter(is_of).collect()
 }
 
 #[cfg(test)]
