@@ -52,6 +52,7 @@ pub fn text(plan: &PlanDocument) -> String {
         text.push_str(&table.to_string());
     }
     text.push_str(&would_fit(&plan.trials));
+    text.push_str(&nowhere(&plan.trials));
     let shown = plan.trials.len() as u32;
     if shown < plan.trials_total {
         text.push_str(&format!(
@@ -67,6 +68,22 @@ pub fn text(plan: &PlanDocument) -> String {
 
 fn verdicts_of(plan: &PlanDocument) -> impl Iterator<Item = &VerdictDocument> {
     plan.trials.iter().flat_map(|trial| &trial.verdicts)
+}
+
+/// Each reason once, with the trials that it holds for.
+fn nowhere(trials: &[PlannedTrial]) -> String {
+    let mut reasons: Vec<(&str, u32)> = Vec::new();
+    for reason in trials.iter().filter_map(|trial| trial.nowhere.as_deref()) {
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, many)) => *many += 1,
+            None => reasons.push((reason, 1)),
+        }
+    }
+    let lines = reasons.into_iter().map(|(reason, many)| {
+        let line = format!("{}: {reason}", count(many, "trial"));
+        format!("{}\n", wrap::paragraph(&line, 0, 4))
+    });
+    lines.collect()
 }
 
 fn would_fit(trials: &[PlannedTrial]) -> String {

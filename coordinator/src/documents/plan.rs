@@ -43,7 +43,17 @@ pub fn plan(
             && rows
                 .iter()
                 .all(|row| too_large.contains(&row.verdict.as_str()));
+        let kind_word = match device {
+            Some(jobs::spec::DeviceKind::Cpu) => "cpu device",
+            Some(jobs::spec::DeviceKind::Gpu) => "gpu",
+            None => "device",
+        };
+        let nowhere_at_all = rows.is_empty().then(|| match pinned {
+            Some(host) => format!("host {host} is not known, or has no {kind_word}"),
+            None => format!("no known host has a {kind_word}"),
+        });
         trials.push(PlannedTrial {
+            nowhere: nowhere_at_all,
             index: trial.index,
             params: sweep::json(&trial.params),
             verdicts: rows,

@@ -380,6 +380,9 @@ pub struct PlannedTrial {
     pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(string, optional, tag = "5")]
     pub would_fit: ::core::option::Option<::prost::alloc::string::String>,
+    /// why no device can take it, where none is of its kind
+    #[prost(string, optional, tag = "6")]
+    pub nowhere: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// `sweep results SWEEP`
 #[derive(serde::Serialize)]
