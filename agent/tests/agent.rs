@@ -134,7 +134,7 @@ async fn stops_have_their_outcomes() {
     for (number, reason, outcome) in [
         (1, StopReason::Cancelled, "cancelled"),
         (2, StopReason::Fenced, "interrupted"),
-        (3, StopReason::Suspended, "interrupted"),
+        (3, StopReason::Suspended, "suspended"),
     ] {
         let id = format!("stops-a/{number}/train/1");
         coordinator.start(&id, "echo ready; sleep 300");

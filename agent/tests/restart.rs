@@ -173,7 +173,7 @@ async fn left_suspended_everything_ends_and_is_reported() {
     let ended = coordinator.ended(A).unwrap();
     assert_eq!(
         (ended.outcome.as_str(), ended.detail.as_str()),
-        ("interrupted", "suspended, to be continued")
+        ("suspended", "suspended, to be continued")
     );
     assert!(host.attempt(A).join("acked").exists());
     host.nothing_lives();

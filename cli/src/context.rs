@@ -22,8 +22,8 @@ pub struct Context {
 impl Context {
     pub fn new(global: Global) -> Result<Self, Error> {
         let data = match global.data {
-            Some(folder) => folder,
-            None => default_data()?,
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => default_data()?,
         };
         let data = std::path::absolute(&data)
             .map_err(|source| Error::Unreadable { path: data, source })?;
@@ -33,9 +33,11 @@ impl Context {
                 "{folder} is not a folder; give one with --data DIR"
             )));
         }
+        // An empty variable is an unset one.
         let coordinator = global
             .coordinator
             .as_deref()
+            .filter(|url| !url.is_empty())
             .map(coordinator_url)
             .transpose()?;
         Ok(Self {

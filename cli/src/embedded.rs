@@ -77,7 +77,9 @@ pub fn is_in_use(error: &StartError) -> bool {
 pub fn start_error(error: &StartError) -> Error {
     match error {
         StartError::Store(store) => store_error(store),
-        StartError::NotLoopback(_) => Error::Refused(format!("failed to {}", Error::chain(error))),
+        StartError::NotLoopback(_) | StartError::Listen { .. } => {
+            Error::Refused(format!("failed to {}", Error::chain(error)))
+        }
         other => Error::Failed(format!("failed to {}", Error::chain(other))),
     }
 }

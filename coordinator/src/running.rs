@@ -85,6 +85,13 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     if !options.listen.ip().is_loopback() {
         return Err(StartError::NotLoopback(options.listen));
     }
+    // Before anything is made: an address in use leaves nothing behind.
+    let listening = |source| StartError::Listen {
+        address: options.listen,
+        source,
+    };
+    let listener = TcpListener::bind(options.listen).await.map_err(listening)?;
+    let address = listener.local_addr().map_err(listening)?;
     let store = SledStore::open(&options.data, clock::now_ms())?;
     let reader = store.reader();
     let live = Arc::new(Live::default());
@@ -94,17 +101,6 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         fleet_settles: options.fleet_settles,
     };
     let started = engine::spawn(options.data.clone(), Box::new(store), live.clone(), timing)?;
-    let listener =
-        TcpListener::bind(options.listen)
-            .await
-            .map_err(|source| StartError::Listen {
-                address: options.listen,
-                source,
-            })?;
-    let address = listener.local_addr().map_err(|source| StartError::Listen {
-        address: options.listen,
-        source,
-    })?;
     let api = Api {
         engine: started.handle.clone(),
         reader,
@@ -146,6 +142,11 @@ impl Running {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Nothing more is placed: what runs is about to be stopped, and what that frees is not to be filled again.
+    pub fn hold(&self) {
+        self.engine.tell(Command::Hold);
     }
 
     /// Tells that no more hosts will register: what is too large for all of them is ruled infeasible at once.

@@ -64,12 +64,12 @@ def probe(task):
         started = time.perf_counter()
         one_step(task, state)
         seconds = time.perf_counter() - started
-        sweep_report.metric(state["step"], loss=state["loss"], step_s=seconds)
+        sweep_report.metric(state["step"], loss=state["loss"], step_seconds=seconds)
     state["net"].loss(task.data.held_out)
     json.dumps(packed(state))
     peak = sweep_report.peak_resident_mib()
     sweep_report.memory(peak_resident_mib=peak, steps=2, batch=task.batch)
-    sweep_report.result({"peak_resident_mib": peak, "step_s": seconds})
+    sweep_report.result({"peak_resident_mib": peak, "step_seconds": seconds})
     return 0
 
 
@@ -86,7 +86,7 @@ def train(task):
         if not state["loss"] < 1e6:
             return _complain(f"the loss left all bounds at step {state['step']}: smaller learning_rate", BAD_NUMBERS)
         if state["step"] % 25 == 0:
-            sweep_report.metric(state["step"], loss=state["loss"], step_s=seconds)
+            sweep_report.metric(state["step"], loss=state["loss"], step_seconds=seconds)
         if state["step"] % task.per_epoch == 0:
             on_epoch(task, state, folder)
         if stop.asked:

@@ -51,9 +51,11 @@ words! {
         Failed = "failed",
         /// No word from the agent for the grace time.
         HostLost = "host_lost",
-        /// Ended from outside through no fault of its own: its shepherd or its host died under it, its run was
-        /// suspended, or it asked to be started again (exit 75).
+        /// Ended from outside through no fault of its own: its shepherd or its host died under it, or it asked to be
+        /// started again (exit 75).
         Interrupted = "interrupted",
+        /// Its user stopped the whole run for now: it goes on later, and no retry is spent on that.
+        Suspended = "suspended",
     }
 }
 
@@ -89,7 +91,8 @@ impl From<AttemptOutcome> for Outcome {
             AttemptOutcome::Cancelled => Self::Cancelled,
             AttemptOutcome::Failed => Self::Failed,
             AttemptOutcome::HostLost => Self::HostLost,
-            AttemptOutcome::Interrupted => Self::Interrupted,
+            // No job settles as suspended: it is simply open again.
+            AttemptOutcome::Interrupted | AttemptOutcome::Suspended => Self::Interrupted,
         }
     }
 }

@@ -82,7 +82,7 @@ fn it_learns_and_everything_is_measured() {
                 );
             }
             "bake" => assert!(number(&result["held_out"]) > 0.2, "chance is 0.1: {result}"),
-            _ => assert!(number(&result["step_s"]) > 0.0),
+            _ => assert!(number(&result["step_seconds"]) > 0.0),
         }
     }
 }

@@ -90,6 +90,11 @@ const DEVIATIONS: f64 = 2.0;
 /// Of reserved over allocated between runs of one recipe: 50 MiB to both sides (memory-model 4.1), as a share.
 const BAND_FRAGMENTATION: f64 = 0.01;
 const FRAGMENTATION_EXPANDABLE: f64 = 0.05;
+/// Real peaks are 0.85 to 0.95 of their probe's (memory-model 1.5); another program may do otherwise.
+const BAND_PROBE: f64 = 0.10;
+/// A correction beyond what a measurement of the family may be off by is drawn out of reach of what was measured:
+/// then the shapes are believed, with a band as wide as that.
+const REACH: f64 = 0.10;
 /// Nothing of a bake's peak has been measured for this model beyond the weights.
 const BAND_BAKE: f64 = 0.15;
 
@@ -103,7 +108,8 @@ pub fn estimate(
 ) -> Option<Estimate> {
     let mut best = from_measured(workload, class, knowledge)
         .or_else(|| from_closed_form(workload, class, knowledge))
-        .or_else(|| from_declared(workload))?;
+        .or_else(|| from_declared(workload))
+        .or_else(|| from_its_probe(workload, class, knowledge))?;
     if let Some(room) = knowledge.too_little(workload, class.backend) {
         raise_above(&mut best, room);
     }
@@ -160,6 +166,23 @@ fn from_measured(
     })
 }
 
+/// A probe of the same settings on the same class stands for the work itself where nothing better is known: that is
+/// what a probe is for. Its optimizer state and the lifetime of its logits differ, hence the wide band.
+fn from_its_probe(
+    workload: &Workload,
+    class: &DeviceClass,
+    knowledge: &Knowledge,
+) -> Option<Estimate> {
+    if workload.mode == Mode::Probe {
+        return None;
+    }
+    let probe = Workload::new(Mode::Probe, &workload.settings, None).ok()?;
+    let mut known = from_measured(&probe, class, knowledge)?;
+    known.band = scale(known.reserved, BAND_PROBE);
+    known.source = Source::Learned;
+    Some(known)
+}
+
 fn from_closed_form(
     workload: &Workload,
     class: &DeviceClass,
@@ -177,7 +200,11 @@ fn from_closed_form(
     let (share, deviation, source) = match learned {
         Some(correction) => {
             let (share, deviation) = correction.at(&features(&plan));
-            (share, deviation * DEVIATIONS, Source::Learned)
+            if share.abs() > REACH {
+                (BLOCKS, REACH, Source::Computed)
+            } else {
+                (share, deviation * DEVIATIONS, Source::Learned)
+            }
         }
         None => (BLOCKS, BAND_COMPUTED, Source::Computed),
     };

@@ -91,7 +91,7 @@ fn ended_from_outside(why: Why, evidence: &Evidence<'_>) -> (AttemptOutcome, Str
             "given up by the coordinator".to_owned(),
         ),
         Why::Suspended => (
-            AttemptOutcome::Interrupted,
+            AttemptOutcome::Suspended,
             "suspended, to be continued".to_owned(),
         ),
         Why::Terminated => {
@@ -368,7 +368,7 @@ mod tests {
             asked(Why::Cancelled, true),
             "cancelled: cancelled; it did not end when asked and was killed"
         );
-        assert!(asked(Why::Suspended, false).starts_with("interrupted: suspended"));
+        assert!(asked(Why::Suspended, false).starts_with("suspended: suspended"));
         assert!(asked(Why::Fenced, false).starts_with("interrupted: given up"));
         assert!(
             asked(Why::ShepherdLost, false).starts_with("interrupted: its shepherd was killed")

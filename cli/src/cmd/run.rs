@@ -142,6 +142,9 @@ impl Here {
         args: &Args,
         context: &Context,
     ) -> Result<Exit, Error> {
+        if !self.broken {
+            self.running.hold();
+        }
         let ended = match done {
             Ok(Done::Settled(clients, sweep)) => watch::ending(&clients, context, &sweep).await,
             Ok(Done::Asked) => {

@@ -55,7 +55,11 @@ fn exit(attempt: &AttemptDocument) -> String {
 }
 
 fn outcome(attempt: &AttemptDocument) -> String {
-    let outcome = attempt.outcome.as_deref().unwrap_or("running");
+    let outcome = match (&attempt.outcome, &attempt.started_at) {
+        (Some(outcome), _) => outcome.as_str(),
+        (None, Some(_)) => "running",
+        (None, None) => "placed",
+    };
     // Ended after it was given up: evidence, never counted.
     if attempt.late == Some(true) {
         format!("{outcome} late")

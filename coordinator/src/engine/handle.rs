@@ -58,6 +58,8 @@ pub enum Command {
     },
     Read(Box<dyn FnOnce(&mut State) + Send>),
     FleetComplete,
+    /// Place nothing more until the end of this process.
+    Hold,
     Stop,
 }
 

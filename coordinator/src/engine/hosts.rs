@@ -26,7 +26,7 @@ impl State {
             HostWish::Forget => {
                 if !host.active.is_empty() || host.session.is_some() {
                     return Err(Refusal::Refused(format!(
-                        "host `{name}` is connected or has running attempts; stop its agent first, or drain it"
+                        "host `{name}` is connected or has running attempts; stop its agent first"
                     )));
                 }
                 self.hosts.remove(name);

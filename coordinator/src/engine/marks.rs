@@ -19,6 +19,7 @@ impl State {
         work: &mut Work,
     ) -> Result<Vec<String>, Refusal> {
         let (number, scope) = self.target(target)?;
+        self.exists(number, scope)?;
         let reopened = self.open_again(number)?;
         let mark = Mark { kind, scope, at };
         let Some(open) = self.open.get_mut(&number) else {
@@ -84,6 +85,32 @@ impl State {
             return Ok((self.find(trial.sweep.as_str())?, Scope::Trial(trial.index)));
         }
         Ok((self.find(target)?, Scope::Sweep))
+    }
+
+    /// A trial or job that the sweep does not have is no typing error to pass over.
+    fn exists(&self, number: u64, scope: Scope) -> Result<(), Refusal> {
+        let Some(head) = self.heads.get(&number) else {
+            return Ok(());
+        };
+        let trial = match scope {
+            Scope::Sweep => return Ok(()),
+            Scope::Trial(trial) | Scope::Job(trial, _) => trial,
+        };
+        if trial > head.trials {
+            let why = format!(
+                "sweep {} has {} trials, no trial {trial}",
+                head.id, head.trials
+            );
+            return Err(Refusal::NotFound(why));
+        }
+        let (Some(open), Scope::Job(_, kind)) = (self.open.get(&number), scope) else {
+            return Ok(());
+        };
+        if open.life.job(trial, kind).is_none() {
+            let why = format!("the trials of sweep {} have no {kind} job", head.id);
+            return Err(Refusal::NotFound(why));
+        }
+        Ok(())
     }
 
     fn stop_attempts(&self, number: u64, reached: &[(u32, jobs::Kind)], work: &mut Work) {

@@ -84,6 +84,8 @@ pub struct State {
     pub live: Arc<Live>,
     pub timing: Timing,
     pub fleet_complete: bool,
+    /// Nothing more is placed: this process is about to stop what runs.
+    pub on_hold: bool,
     /// When the fleet last grew, by a monotonic clock.
     pub fleet_grew: Instant,
     newest_sweep: u64,

@@ -48,6 +48,7 @@ impl State {
             live,
             timing,
             fleet_complete: false,
+            on_hold: false,
             fleet_grew: now,
             newest_sweep: loaded.newest_sweep,
             newest_observation,

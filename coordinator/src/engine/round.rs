@@ -27,6 +27,9 @@ pub type Avoided = BTreeMap<JobKey, Vec<(String, String)>>;
 
 impl State {
     pub(super) fn round(&mut self, at: u64, now: Instant, work: &mut Work) {
+        if self.on_hold {
+            return;
+        }
         self.last_round = now;
         self.sizes.refresh();
         let avoided = self.avoided();
@@ -351,10 +354,9 @@ fn not_before(open: &OpenSweep, trial: u32, kind: Kind, at: u64) -> u64 {
     let Some(last) = job.and_then(|job| job.counted().last()) else {
         return 0;
     };
-    if last
-        .outcome()
-        .is_some_and(jobs::AttemptOutcome::is_too_large)
-    {
+    let at_once =
+        |one: jobs::AttemptOutcome| one.is_too_large() || one == jobs::AttemptOutcome::Suspended;
+    if last.outcome().is_some_and(at_once) {
         return 0;
     }
     let tries = job.map_or(1, |job| job.counted().count()).min(10);

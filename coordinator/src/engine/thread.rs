@@ -195,6 +195,7 @@ impl State {
                 self.fleet_complete = true;
                 work.dirty = true;
             }
+            Command::Hold => self.on_hold = true,
             Command::Read(_) | Command::Stop => {}
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::life::record::{Job, Sweep};
-use crate::{AttemptId, Kind, Outcome};
+use crate::{AttemptId, AttemptOutcome, Kind, Outcome};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobState {
@@ -143,8 +143,9 @@ impl Sweep {
             return Some(ruling.outcome);
         }
         let last = job.counted().last().and_then(|one| one.outcome())?;
-        // Too large for one device says nothing about the others: placement decides, or rules it infeasible.
-        if last.is_too_large() {
+        // Too large for one device says nothing about the others: placement decides, or rules it infeasible. A
+        // suspended run goes on whenever its user likes.
+        if last.is_too_large() || last == AttemptOutcome::Suspended {
             return None;
         }
         let tries = job.counted().filter(|one| one.outcome() == Some(last));

@@ -155,6 +155,15 @@ fn retries_follow_the_kind_of_failure() {
 }
 
 #[test]
+fn a_suspended_run_spends_no_retry() {
+    let mut s = sweep(1);
+    for _ in 0..10 {
+        run(&mut s, Kind::Probe, AttemptOutcome::Suspended);
+        assert_eq!(s.state(1, Kind::Probe), Some(JobState::Ready));
+    }
+}
+
+#[test]
 fn too_large_for_one_device_leaves_the_job_open() {
     let mut s = sweep(1);
     run(&mut s, Kind::Probe, AttemptOutcome::GpuOom);

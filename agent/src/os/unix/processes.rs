@@ -184,6 +184,10 @@ mod tests {
         let mut child = command.arg("30").env(name, value).spawn().unwrap();
         assert!(descendants(own).contains(&child.id()));
         assert!(descendants_by_parent(own).contains(&child.id()));
+        // Its environment is there a moment after it has been started.
+        while marked(&mark).is_empty() {
+            std::thread::sleep(ROUND);
+        }
         let reaper = std::thread::spawn(move || child.wait());
         assert_eq!(end_leftovers(None, &mark), (1, 0));
         assert!(!reaper.join().unwrap().unwrap().success());
