@@ -65,7 +65,33 @@ pub fn would_fit(
             .find_map(|change| tried(workload, change, class, load, knowledge));
         found.extend(fitting);
     }
+    if found.is_empty() {
+        found.extend(
+            together(recipe)
+                .into_iter()
+                .find_map(|change| tried(workload, change, class, load, knowledge)),
+        );
+    }
     found
+}
+
+/// Where no single change is enough: every memory fix, 4-bit weights, and a smaller rank on top where need be.
+fn together(recipe: &Recipe) -> Vec<Change> {
+    let mut base = Change::new("every memory fix", "memory_fixes", json!(MEMORY_FIXES));
+    if !recipe.quant.is_kbit() {
+        base.words += " and nf4 weights";
+        base.settings.insert("quant".to_owned(), json!("nf4"));
+    }
+    let with_rank = ranks(recipe).into_iter().map(|smaller| {
+        let mut settings = base.settings.clone();
+        settings.extend(smaller.settings);
+        Change {
+            words: format!("{} and {}", base.words, smaller.words),
+            settings,
+        }
+    });
+    let with_rank: Vec<Change> = with_rank.collect();
+    std::iter::once(base).chain(with_rank).collect()
 }
 
 fn tried(
@@ -206,10 +232,17 @@ fn no_dora(recipe: &Recipe) -> Vec<Change> {
 
 /// Ranks in steps of eight, the nearest first: fit is not monotonic in the rank, so each is asked.
 fn ranks(recipe: &Recipe) -> Vec<Change> {
-    let smaller = (1..recipe.rank.div_ceil(8)).rev().map(|eighth| eighth * 8);
+    let near = (1..recipe.rank.div_ceil(8))
+        .rev()
+        .map(|eighth| eighth * 8)
+        .take(64);
+    let last = near.clone().last().unwrap_or(0);
+    // From far above, in halves: the exact largest one is not worth a thousand rehearsals.
+    let far = (1..16)
+        .map(|halves| (last >> halves) / 8 * 8)
+        .take_while(|rank| *rank >= 8);
     let words = |rank| format!("rank {rank} instead of {}", recipe.rank);
-    smaller
-        .take(64)
+    near.chain(far)
         .map(|rank| Change::new(words(rank), "rank", json!(rank)))
         .collect()
 }

@@ -23,16 +23,22 @@ pub mod sample;
 /// Footnote of a table with stars.
 pub const SIMULATED: &str = "* simulated device: its figures are not measurements";
 
+/// A word on many jobs names this many of them; `--json` names all.
+const JOBS_SHOWN: usize = 20;
+
 /// What `cancel` and `retry` changed.
 pub fn jobs_changed(how: &str, jobs: &[String]) -> String {
     let mut text = match jobs.len() {
-        0 => "nothing to change: no open job there".to_owned(),
+        0 => "nothing there to change".to_owned(),
         1 => format!("1 job {how}"),
         count => format!("{count} jobs {how}"),
     };
-    for job in jobs {
+    for job in jobs.iter().take(JOBS_SHOWN) {
         text.push_str("\n  ");
         text.push_str(job);
+    }
+    if jobs.len() > JOBS_SHOWN {
+        text.push_str(&format!("\n  ... and {} more", jobs.len() - JOBS_SHOWN));
     }
     text
 }

@@ -210,6 +210,7 @@ pub fn plan() -> PlanDocument {
             verdicts: vec![too_large, card.clone(), card.clone(), card],
             jobs: vec!["probe".into(), "train".into(), "bake".into()],
             would_fit: Some("rank 104, or save_on_cpu without the weights".into()),
+            nowhere: None,
         }],
         hosts: vec!["nvidia-8g".into(), "rig".into()],
         simulated: true,
