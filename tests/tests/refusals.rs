@@ -146,3 +146,19 @@ fn two_agents_with_one_name_or_one_folder() {
         same_folder.stderr()
     );
 }
+
+#[test]
+fn a_trial_or_job_that_is_not_there_is_bad_input() {
+    let room = Room::new();
+    let coordinator = room.coordinator();
+    let file = room.sweep_file("few", "n = [1, 2]", "[train]\nrun = [\"true\"]");
+    let sweep = coordinator.submit(&room, &file);
+    for verb in ["cancel", "retry"] {
+        let said = coordinator.sweep(&room, &[verb, &format!("{sweep}/9")]);
+        said.code(2).says(&["2 trials", "no trial 9"]);
+        let said = coordinator.sweep(&room, &[verb, &format!("{sweep}/1/bake")]);
+        said.code(2).says(&["no bake job"]);
+    }
+    let document = coordinator.show(&room, &sweep);
+    assert_eq!(document["sweep"]["state"], "waiting", "{document:#}");
+}

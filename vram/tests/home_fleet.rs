@@ -391,36 +391,3 @@ proptest! {
         prop_assert_eq!(learned(&order), learned(&[0, 1, 2, 3, 4, 5]));
     }
 }
-
-#[test]
-fn what_no_single_change_saves_gets_several_together() {
-    let settings: vram::Settings = serde_json::from_value(serde_json::json!({
-        "model": "unsloth/gemma-3-4b-it", "quant": "nf4", "rank": 4096, "rslora": true, "alpha": 32,
-        "targets": ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"],
-        "seq_len": 7177, "response_len": 237, "memory_fixes": [], "optimizer": "adamw_8bit",
-    }))
-    .expect("settings");
-    let workload = vram::Workload::new(vram::Mode::Train, &settings, None).expect("a workload");
-    let class = vram::DeviceClass {
-        name: "NVIDIA GeForce RTX 5060 Ti".into(),
-        backend: vram::Backend::Cuda,
-        os: "linux".into(),
-        spills: false,
-        simulated: false,
-    };
-    let load = vram::DeviceLoad {
-        usable: vram::Bytes::from_mib(15_872.0),
-        held: vram::Bytes::ZERO,
-    };
-    let knowledge = vram::Knowledge::seeds();
-    // Far beyond what was measured the shapes are believed, not a line drawn through small ranks.
-    let estimate = vram::estimate(&workload, &class, &knowledge).expect("a known model");
-    assert!(estimate.allocated.mib() > 80_000.0, "{estimate:?}");
-    let found = vram::would_fit(&workload, &class, &load, &knowledge);
-    let first = found.first().expect("something fits");
-    assert!(
-        first.change.contains("memory fix") && first.change.contains("rank"),
-        "{first:?}"
-    );
-    assert!(first.need + first.band <= load.usable);
-}

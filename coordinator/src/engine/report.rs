@@ -263,3 +263,41 @@ impl OpenSweep {
         Some(record)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_about_a_simulated_device_says_so() {
+        let id: AttemptId = "a/1/train/1".parse().expect("an id");
+        let mut record = AttemptRecord {
+            host: "box".into(),
+            device_name: "RTX 3070 Ti".into(),
+            outcome: "succeeded".into(),
+            simulated: true,
+            ..AttemptRecord::default()
+        };
+        assert_eq!(place(&record), "box RTX 3070 Ti (simulated)");
+        assert!(ended_text(&id, &record).contains("(simulated)"));
+        record.late = "failed".into();
+        assert!(ended_text(&id, &record).contains("(simulated)"));
+        record.simulated = false;
+        assert!(!place(&record).contains("simulated"));
+        assert!(!ended_text(&id, &record).contains("simulated"));
+    }
+
+    #[test]
+    fn what_is_said_at_length_is_cut_to_fit_a_record() {
+        let mut ending = Ending::bare(AttemptOutcome::Succeeded, "\u{e4}".repeat(5000));
+        ending.result = Some(serde_json::json!({ "text": "x".repeat(20_000) }));
+        ending.metrics.insert("loss".into(), 0.5.into());
+        ending
+            .metrics
+            .insert("noise".into(), "y".repeat(20_000).into());
+        fit_the_record(&mut ending);
+        assert!(ending.detail.len() < 3000);
+        assert!(ending.result.expect("a note").get("too_long").is_some());
+        assert_eq!(ending.metrics.keys().collect::<Vec<_>>(), ["loss"]);
+    }
+}
