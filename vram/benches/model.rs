@@ -41,6 +41,7 @@ fn observation(at: u64) -> Observation {
         reserved: None,
         room: Bytes::from_mib(7833.6),
         source: at.to_string(),
+        noted: vram::Noted::default(),
     }
 }
 

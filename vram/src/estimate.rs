@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::footprint::{Stage, footprint_of};
 use crate::knowledge::{Peaks, features};
 use crate::recipe::Recipe;
+use crate::streams::Origin;
 use crate::tape::Part;
 use crate::{Backend, Bytes, DeviceClass, Knowledge, Mode, Workload, bake, planning};
 
@@ -107,10 +108,12 @@ pub fn estimate(
     knowledge: &Knowledge,
 ) -> Option<Estimate> {
     let mut best = from_measured(workload, class, knowledge)
+        .or_else(|| from_stream(workload, class, knowledge))
         .or_else(|| from_closed_form(workload, class, knowledge))
         .or_else(|| from_declared(workload))
         .or_else(|| from_its_probe(workload, class, knowledge))?;
-    if let Some(room) = knowledge.too_little(workload, class.backend) {
+    let context = context(class, knowledge);
+    if let Some(room) = knowledge.too_little(workload, class.backend, context) {
         raise_above(&mut best, room);
     }
     Some(best)
@@ -145,7 +148,12 @@ fn from_measured(
     let reserved = if known || class.backend == Backend::Cpu {
         peaks.reserved.max(peaks.allocated)
     } else {
-        scale(peaks.allocated, 1.0 + FRAGMENTATION)
+        let prior = workload
+            .recipe
+            .as_ref()
+            .map_or(FRAGMENTATION, fragmentation);
+        let share = knowledge.fragmentation(class, prior);
+        scale(peaks.allocated, 1.0 + share)
     };
     let share = if known {
         BAND_MEASURED
@@ -160,9 +168,40 @@ fn from_measured(
         }],
         allocated: peaks.allocated,
         reserved,
-        context: context(class),
-        band: scale(reserved, share),
+        context: context(class, knowledge),
+        band: scale(if known { peaks.least } else { reserved }, share),
         source,
+    })
+}
+
+/// A recorded or rehearsed stream, its own or scaled from two other ranks, through the allocator's model.
+fn from_stream(
+    workload: &Workload,
+    class: &DeviceClass,
+    knowledge: &Knowledge,
+) -> Option<Estimate> {
+    let recipe = workload.recipe.as_ref()?;
+    let workspace = planning::workspace(class);
+    let need = knowledge
+        .streams()
+        .need(workload, workspace, recipe.expandable_segments)?;
+    let name = match (need.origin, need.scaled) {
+        (Origin::Recorded, false) => "peak of the recorded stream",
+        (Origin::Recorded, true) => "peak of the recorded streams, scaled",
+        (Origin::Rehearsed, false) => "peak of the rehearsed stream",
+        (Origin::Rehearsed, true) => "peak of the rehearsed streams, scaled",
+    };
+    Some(Estimate {
+        terms: vec![Term {
+            name: name.to_owned(),
+            bytes: need.allocated,
+            mark: Mark::Rehearsed,
+        }],
+        allocated: need.allocated,
+        reserved: need.least,
+        context: context(class, knowledge),
+        band: scale(need.least, need.band),
+        source: Source::Replayed,
     })
 }
 
@@ -190,7 +229,7 @@ fn from_closed_form(
 ) -> Option<Estimate> {
     let recipe = workload.recipe.as_ref()?;
     if workload.mode == Mode::Bake {
-        return from_bake(recipe, workload.context_len?, class);
+        return from_bake(recipe, workload.context_len?, context(class, knowledge));
     }
     let plan = planning::plan(recipe, workload.mode, class).filter(planning::is_reasonable)?;
     let footprint = footprint_of(&plan);
@@ -210,13 +249,16 @@ fn from_closed_form(
     };
     let terms = corrected(peak, share, source);
     let allocated: Bytes = terms.iter().map(|term| term.bytes).sum();
-    let reserved = scale(allocated, 1.0 + fragmentation(recipe));
+    let reserved = scale(
+        allocated,
+        1.0 + knowledge.fragmentation(class, fragmentation(recipe)),
+    );
     let band = (deviation.powi(2) + BAND_FRAGMENTATION.powi(2)).sqrt();
     Some(Estimate {
         terms,
         allocated,
         reserved,
-        context: context(class),
+        context: context(class, knowledge),
         band: scale(reserved, band),
         source,
     })
@@ -267,14 +309,14 @@ fn corrected(stage: &Stage, share: f64, source: Source) -> Vec<Term> {
     terms.collect()
 }
 
-fn from_bake(recipe: &Recipe, context_len: u64, class: &DeviceClass) -> Option<Estimate> {
+fn from_bake(recipe: &Recipe, context_len: u64, context: Bytes) -> Option<Estimate> {
     let terms = bake::terms(recipe, context_len)?;
     let allocated: Bytes = terms.iter().map(|term| term.bytes).sum();
     Some(Estimate {
         terms,
         allocated,
         reserved: allocated,
-        context: context(class),
+        context,
         band: scale(allocated, BAND_BAKE),
         source: Source::Computed,
     })
@@ -304,12 +346,15 @@ fn raise_above(best: &mut Estimate, room: Bytes) {
         return;
     }
     best.reserved = (room + band + Bytes(1)).saturating_sub(best.context);
-    best.band = band;
+    best.band = band.min(best.band);
     best.source = best.source.min(Source::Learned);
 }
 
-/// What the driver takes beside the framework's memory.
-fn context(class: &DeviceClass) -> Bytes {
+/// What the driver takes beside the framework's memory: as measured on this class of device, else as the seeds show.
+fn context(class: &DeviceClass, knowledge: &Knowledge) -> Bytes {
+    if let Some(measured) = knowledge.context(class) {
+        return measured;
+    }
     Bytes::from_mib(match class.backend {
         // Total less free less reserved in both out-of-memory messages of v14: 233 to 234 MiB.
         Backend::Cuda => 233.5,

@@ -9,11 +9,12 @@ use thiserror::Error;
 
 use crate::architecture::Architecture;
 use crate::knowledge::features;
-use crate::learn::{Correction, Sample};
+use crate::learn::{Correction, ONE_STEP, Sample};
 use crate::replay::{Peaks, ReplaySettings, run};
 use crate::row::Row;
 use crate::step::{Plan, stream};
-use crate::stream::{Event, Stream};
+use crate::stream::Stream;
+use crate::streams::{self, Origin};
 use crate::verdict::VerdictKind;
 use crate::{Bytes, MIB};
 
@@ -85,12 +86,6 @@ pub struct Evaluation {
     pub summary: Summary,
 }
 
-/// Half-width of a rehearsed stream's reserved memory, as a share (memory-model 8), and where one allocation is so
-/// large that the layout decides by chance whether it finds its place.
-const BAND: f64 = 0.015;
-const BAND_ONE_LARGE: f64 = 0.03;
-const ONE_LARGE: f64 = 0.1;
-
 /// A row as planned and rehearsed.
 struct Rehearsed {
     line: usize,
@@ -132,12 +127,12 @@ pub fn evaluate(
             let rest = rest
                 .filter_map(|(_, sample)| sample.as_ref())
                 .chain(&others);
-            Correction::learn(&rest.filter_map(of_family).collect::<Vec<_>>())
+            Correction::learn(&rest.filter_map(of_family).collect::<Vec<_>>(), ONE_STEP)
         } else {
             let samples = || others.iter().filter_map(of_family).collect::<Vec<_>>();
             learned
                 .entry(family.clone())
-                .or_insert_with(|| Correction::learn(&samples()))
+                .or_insert_with(|| Correction::learn(&samples(), ONE_STEP))
                 .clone()
         };
         out.push(evaluated(one, known, &correction));
@@ -279,23 +274,7 @@ fn evaluated(one: &Rehearsed, known: &Known, correction: &Correction) -> Evaluat
 
 /// Fits if it does so with a band's less, too large if it does not with a band's more.
 fn verdict(known: &Known, row: &Row, limit: f64) -> VerdictKind {
-    let largest = known.stream.events.iter().map(|event| match event {
-        Event::Alloc { bytes, .. } => *bytes,
-        _ => 0,
-    });
-    // Only what is asked for during the step counts; the weights' own blocks come before the limit.
-    let step = known
-        .stream
-        .events
-        .iter()
-        .position(|event| *event == Event::Mark(1))
-        .unwrap_or(0);
-    let largest = mib(largest.skip(step).max().unwrap_or(0));
-    let band = if largest > ONE_LARGE * limit {
-        BAND_ONE_LARGE
-    } else {
-        BAND
-    };
+    let band = streams::band(Origin::Rehearsed, &known.stream, limit);
     let fits = |share: f64| {
         let limit = Bytes::from_mib(limit * share);
         run(&known.stream, settings(row, Some(limit)))

@@ -9,10 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::architecture::Architecture;
 use crate::footprint::footprint_of;
-use crate::learn::{Correction, Features, Sample};
+use crate::learn::{self, Correction, Features, Sample};
 use crate::planning;
 use crate::report::ReportRow;
 use crate::step::Plan;
+use crate::stream::Stream;
+use crate::streams::{Origin, Streams};
 use crate::{Backend, Bytes, DeviceClass, Mode, Settings, Workload, seeds};
 
 /// How a measured piece of work ended, as far as memory is concerned.
@@ -41,7 +43,54 @@ pub struct Observation {
     /// What the device could give at that moment.
     pub room: Bytes,
     pub source: String,
+    /// What the framework or the program said besides.
+    #[serde(default)]
+    pub noted: Noted,
 }
+
+/// Numbers of an out-of-memory text, and the context where a probe measured it. Absent is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Noted {
+    /// What the failing allocation asked for.
+    #[serde(default)]
+    pub wanted: Option<Bytes>,
+    /// What the driver still had then.
+    #[serde(default)]
+    pub free: Option<Bytes>,
+    /// total - free - reserved of an otherwise empty card.
+    #[serde(default)]
+    pub context: Option<Bytes>,
+}
+
+impl Observation {
+    /// Room of a card that was full: what the framework had reserved, what was still free, and the context. That is
+    /// exact where the text says it; what was believed to be free at the start is not.
+    fn full_at(&self, context: Bytes) -> Bytes {
+        match (self.reserved, self.noted.free) {
+            (Some(reserved), Some(free)) if self.observed == Observed::Oom => {
+                let said = reserved + free + context;
+                let apart = said.0.abs_diff(self.room.0);
+                if apart <= ROUNDED.0 { self.room } else { said }
+            }
+            _ => self.room,
+        }
+    }
+
+    /// Reserved over allocated, where the card was (nearly) full: with room to spare the allocator keeps what it likes.
+    fn fragmentation(&self) -> Option<f64> {
+        let (allocated, reserved) = (self.allocated?.mib(), self.reserved?.mib());
+        let full = match self.observed {
+            Observed::Oom => true,
+            Observed::Ok => reserved > NEARLY_FULL * self.room.mib(),
+            Observed::Spilled => false,
+        };
+        (full && allocated > 0.0 && reserved >= allocated).then(|| reserved / allocated - 1.0)
+    }
+}
+
+const NEARLY_FULL: f64 = 0.9;
+/// Such texts give GiB with two decimals, each off by up to 5 MiB.
+const ROUNDED: Bytes = Bytes(11 << 20);
 
 /// Everything learned. Grows by [`Knowledge::learn`] only.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +99,15 @@ pub struct Knowledge {
     by_key: BTreeMap<String, Vec<usize>>,
     /// Runs of known models by family: what corrects the closed form.
     families: BTreeMap<FamilyKey, Family>,
+    /// By class of device: fragmentation where it was full, and contexts.
+    cards: BTreeMap<DeviceClass, Card>,
+    streams: Streams,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Card {
+    fragmentation: Vec<f64>,
+    contexts: Vec<Bytes>,
 }
 
 /// One program on one vendor's cards: model, backend, mode.
@@ -67,6 +125,8 @@ struct Family {
 pub(crate) struct Peaks {
     pub allocated: Bytes,
     pub reserved: Bytes,
+    /// The smallest that was measured: what the band is a share of, so that another measurement never widens it.
+    pub least: Bytes,
     pub count: usize,
 }
 
@@ -91,9 +151,27 @@ impl Knowledge {
         };
         let at = self.observations.len();
         self.join_family(&workload, &observation);
+        self.join_card(&observation);
         self.observations.push(observation);
         self.by_key.entry(workload.key).or_default().push(at);
         true
+    }
+
+    /// Takes a stream of this workload, made on a card whose BLAS workspaces have `workspace` bytes (or rehearsed for
+    /// such a one). Returns whether it was taken: it needs a step, and a recorded one is never replaced by a rehearsal.
+    pub fn learn_stream(
+        &mut self,
+        workload: &Workload,
+        origin: Origin,
+        workspace: Bytes,
+        stream: Stream,
+    ) -> bool {
+        self.streams
+            .learn(workload, origin, workspace.0, stream.into())
+    }
+
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.streams
     }
 
     /// Peaks of runs that ended or spilled correct the closed form; what ran out of memory only bounds it.
@@ -117,6 +195,39 @@ impl Knowledge {
         }
     }
 
+    fn join_card(&mut self, seen: &Observation) {
+        let (fragmentation, context) = (seen.fragmentation(), seen.noted.context);
+        if fragmentation.is_none() && context.is_none() {
+            return;
+        }
+        let card = self.cards.entry(seen.class.clone()).or_default();
+        // Sorted, so that sums and medians do not depend on the order of learning.
+        card.fragmentation.extend(fragmentation);
+        card.fragmentation.sort_by(f64::total_cmp);
+        card.contexts.extend(context);
+        card.contexts.sort();
+    }
+
+    fn card(&self, class: &DeviceClass) -> Option<&Card> {
+        let real = DeviceClass {
+            simulated: false,
+            ..class.clone()
+        };
+        self.cards.get(&real)
+    }
+
+    /// Reserved over allocated of a full card of this class: `prior` and what was seen, each of one weight.
+    pub(crate) fn fragmentation(&self, class: &DeviceClass, prior: f64) -> f64 {
+        let seen = self.card(class).map_or(&[][..], |card| &card.fragmentation);
+        (prior + seen.iter().sum::<f64>()) / (1.0 + seen.len() as f64)
+    }
+
+    /// The median context that probes measured on this class.
+    pub(crate) fn context(&self, class: &DeviceClass) -> Option<Bytes> {
+        let seen = &self.card(class)?.contexts;
+        seen.get(seen.len() / 2).copied()
+    }
+
     /// What was learned of this plan's family, if anything.
     pub(crate) fn correction(
         &self,
@@ -135,7 +246,7 @@ impl Knowledge {
                     measured: *measured,
                     source: source.clone(),
                 });
-            Correction::learn(&samples.collect::<Vec<_>>())
+            Correction::learn(&samples.collect::<Vec<_>>(), prior(mode))
         }))
     }
 
@@ -210,7 +321,12 @@ impl Knowledge {
                 continue;
             };
             peaks.allocated = peaks.allocated.max(allocated);
-            peaks.reserved = peaks.reserved.max(seen.reserved.unwrap_or_default());
+            let reserved = seen.reserved.unwrap_or_default();
+            peaks.least = match peaks.count {
+                0 => allocated.max(reserved),
+                _ => peaks.least.min(allocated.max(reserved)),
+            };
+            peaks.reserved = peaks.reserved.max(reserved);
             peaks.count += 1;
         }
         (peaks.count > 0).then_some(peaks)
@@ -218,13 +334,18 @@ impl Knowledge {
 
     /// The most room in which this workload has run out of memory on a card of this backend, where it never ran
     /// to its end in as little.
-    pub(crate) fn too_little(&self, workload: &Workload, backend: Backend) -> Option<Bytes> {
+    pub(crate) fn too_little(
+        &self,
+        workload: &Workload,
+        backend: Backend,
+        context: Bytes,
+    ) -> Option<Bytes> {
         let here = |seen: &&Observation| seen.class.backend == backend;
         let failed = self
             .of(workload)
             .filter(here)
             .filter(|seen| seen.observed == Observed::Oom);
-        let worst = failed.map(|seen| seen.room).max()?;
+        let worst = failed.map(|seen| seen.full_at(context)).max()?;
         let mut fitted = self
             .of(workload)
             .filter(here)
@@ -249,6 +370,14 @@ pub(crate) fn features(plan: &Plan) -> Features {
         switch(plan.dora),
         switch(!plan.quant.is_kbit()),
     ]
+}
+
+/// What is known of a program's distance from the closed form before it has been measured.
+pub(crate) fn prior(mode: Mode) -> Features {
+    match mode {
+        Mode::Train => learn::LONG_RUN,
+        Mode::Probe | Mode::Bake => learn::ONE_STEP,
+    }
 }
 
 pub(crate) fn computed_mib(plan: &Plan) -> f64 {

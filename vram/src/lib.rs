@@ -25,6 +25,7 @@ mod seeds;
 mod setting;
 mod step;
 mod stream;
+mod streams;
 mod suggest;
 mod tape;
 mod verdict;
@@ -39,7 +40,7 @@ pub use estimate::{Estimate, Mark, Source, Term, estimate};
 pub use evaluate::{
     Errors, EvaluateError, EvaluatedRow, Evaluation, Summary, VerdictCounts, evaluate,
 };
-pub use knowledge::{Knowledge, Observation, Observed};
+pub use knowledge::{Knowledge, Noted, Observation, Observed};
 pub use models::{known_model, known_models};
 pub use predict::{PredictedStage, PredictedTerm, Prediction, predict};
 pub use recipe::{ALL_LINEAR, Attention, FURTHER_FIXES, MEMORY_FIXES, Optimizer, Quant, Recipe};
@@ -49,6 +50,7 @@ pub use report::{Report, ReportGroup, ReportRow, report, scatter_svg};
 pub use row::Row;
 pub use seeds::{SeedRow, seed_history};
 pub use stream::{Event, Stream, StreamError, scale};
+pub use streams::Origin;
 pub use suggest::{Suggestion, would_fit};
 pub use verdict::{Verdict, VerdictKind, verdict};
 pub use workload::{Mode, RecipeError, Settings, Workload};

@@ -69,12 +69,17 @@ pub(crate) fn plan(recipe: &Recipe, mode: Mode, class: &DeviceClass) -> Option<P
         optimizer: recipe.optimizer,
         steps: if trains { STEPS } else { 0 },
         cache_emptied_before_adapters: recipe.has_fix("cache_emptied_before_adapters"),
-        workspace: if class.backend == Backend::Cpu {
-            0
-        } else {
-            generation.workspace()
-        },
+        workspace: workspace(class),
     })
+}
+
+/// Bytes of one BLAS workspace on this class of device.
+pub(crate) fn workspace(class: &DeviceClass) -> u64 {
+    match class.backend {
+        Backend::Cpu => 0,
+        Backend::Cuda => generation(&class.name, "").workspace(),
+        Backend::Rocm => generation(&class.name, "amd").workspace(),
+    }
 }
 
 const MOST_CHUNKS: u64 = 1024;

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::recipe::MEMORY_FIXES;
-use crate::{Backend, Bytes, DeviceClass, Mode, Observation, Observed, Settings};
+use crate::{Backend, Bytes, DeviceClass, Mode, Noted, Observation, Observed, Settings};
 
 const SEEDS: &str = include_str!("../data/seeds.json");
 
@@ -67,6 +67,7 @@ pub struct SeedRow {
     pub allocated: Option<Bytes>,
     pub reserved: Option<Bytes>,
     pub step_seconds: Option<f64>,
+    pub noted: Noted,
     /// Id or place of the row in the seeds.
     pub source: String,
 }
@@ -137,6 +138,7 @@ fn seed(measured_on: &str, card: Card, mode: Mode, settings: Settings, row: Seed
         reserved: row.reserved,
         room: card.room(),
         source: row.source.clone(),
+        noted: row.noted,
     };
     Seed {
         measured_on: measured_on.to_owned(),
@@ -172,6 +174,7 @@ fn of_probe(at: usize, probe: &Probe) -> Seed {
         allocated: Some(Bytes::from_mib(probe.peak_allocated_mb)),
         reserved: probe.peak_reserved_mb.map(Bytes::from_mib),
         step_seconds: probe.step_s,
+        noted: Noted::default(),
         source: format!("seeds: cross-GPU probe {at}"),
     };
     seed(&probe.measured_on, card, Mode::Probe, settings, row)
@@ -201,6 +204,50 @@ fn lengths(older: &Older) -> Option<(u64, u64)> {
     }
 }
 
+/// The numbers of an out-of-memory text as the seeds quote it: `OOM at step 236: 6.98 GiB allocated, 394 MiB
+/// reserved-unallocated, 58 MiB free`, or `OOM (tried 70 MiB, 48 MiB free)`.
+#[derive(Default)]
+struct Failed {
+    allocated: Option<Bytes>,
+    reserved: Option<Bytes>,
+    noted: Noted,
+}
+
+impl Failed {
+    fn read(text: &str) -> Self {
+        let words: Vec<&str> = text
+            .split(|c: char| c.is_whitespace() || "(),".contains(c))
+            .filter(|word| !word.is_empty())
+            .collect();
+        let size = |number: &str, unit: &str| {
+            let number: f64 = number.parse().ok()?;
+            let unit = match unit {
+                "GiB" => 1024.0,
+                "MiB" => 1.0,
+                _ => return None,
+            };
+            Some(Bytes::from_mib(number * unit))
+        };
+        let before = |name: &str| {
+            let found = words.windows(3).find(|three| three[2] == name)?;
+            size(found[0], found[1])
+        };
+        let tried = words.windows(3).find(|three| three[0] == "tried");
+        let allocated = before("allocated");
+        Self {
+            allocated,
+            reserved: allocated
+                .zip(before("reserved-unallocated"))
+                .map(|(allocated, cached)| allocated + cached),
+            noted: Noted {
+                wanted: tried.and_then(|three| size(three[1], three[2])),
+                free: before("free"),
+                context: None,
+            },
+        }
+    }
+}
+
 fn of_older(older: &Older) -> Option<Seed> {
     let rank = older.rank?;
     let mode = match older.mode.as_str() {
@@ -223,13 +270,15 @@ fn of_older(older: &Older) -> Option<Seed> {
         "dora": older.dora.unwrap_or(false), "seq_len": seq_len, "response_len": response_len,
         "memory_fixes": MEMORY_FIXES, "optimizer": "adamw_8bit",
     }));
+    let failed = Failed::read(result);
     let row = SeedRow {
         status,
         after_load: None,
         pre_step: older.pre_step_mb.map(Bytes::from_mib),
-        allocated: older.peak_mb.map(Bytes::from_mib),
-        reserved: None,
+        allocated: older.peak_mb.map(Bytes::from_mib).or(failed.allocated),
+        reserved: failed.reserved,
         step_seconds: None,
+        noted: failed.noted,
         source: format!("seeds: {}", older.id),
     };
     Some(seed(

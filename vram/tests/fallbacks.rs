@@ -64,6 +64,7 @@ fn a_probe_of_an_unknown_model_stands_for_its_training() {
         reserved: Some(vram::Bytes::from_mib(5200.0)),
         room: vram::Bytes::from_mib(15_872.0),
         source: "a probe".into(),
+        noted: vram::Noted::default(),
     });
     assert!(taken);
     let known = vram::estimate(&train, &class, &knowledge).expect("its probe is known");

@@ -252,6 +252,7 @@ fn a_program_without_a_model_is_measured_declared_or_unknown() {
         reserved: Some(Bytes::from_mib(60.0)),
         room: card.1.room(),
         source: "test".into(),
+        noted: vram::Noted::default(),
     };
     let simulated = Observation {
         class: card.0.clone(),
@@ -316,6 +317,7 @@ fn another_observation_never_widens_the_band() {
             reserved: None,
             room: card.1.room(),
             source: "test".into(),
+            noted: vram::Noted::default(),
         });
         let now = estimate(&workload, &class, &knowledge).unwrap().band;
         assert!(now <= before, "rank {rank}: {now} after {before}");
@@ -381,6 +383,7 @@ proptest! {
                     reserved: None,
                     room: Bytes::from_mib(7000.0 + *at as f64),
                     source: at.to_string(),
+                    noted: vram::Noted::default(),
                 });
             }
             (100..103).map(|rank| {

@@ -78,3 +78,78 @@ fn streams_of_two_recipes_do_not_scale() {
     assert!(scale((&a, 104), (&b, 112), 96).is_err());
     assert!(scale((&a, 112), (&a, 112), 96).is_err());
 }
+
+/// The recipe of the recorded streams.
+fn of_rank(rank: u64) -> vram::Workload {
+    let settings = serde_json::json!({
+        "model": "google/gemma-3-4b-it", "quant": "nf4", "rank": rank, "seq_len": 7177, "response_len": 237,
+        "memory_fixes": ["chunked_mlp", "save_on_cpu", "bf16_lm_head", "logits_to_keep"],
+    });
+    let settings = serde_json::from_value(settings).unwrap();
+    vram::Workload::new(vram::Mode::Probe, &settings, None).unwrap()
+}
+
+fn card(name: &str) -> vram::DeviceClass {
+    vram::DeviceClass {
+        name: name.to_owned(),
+        backend: vram::Backend::Cuda,
+        os: "linux".to_owned(),
+        spills: false,
+        simulated: false,
+    }
+}
+
+#[test]
+fn known_streams_decide_for_ranks_and_cards_that_made_none() {
+    use vram::{Knowledge, Origin, Source};
+    let mut knowledge = Knowledge::default();
+    let workspace = Bytes::from_mib(32.0);
+    for (rank, bytes) in [(104, R104), (112, R112)] {
+        let stream = Stream::read(bytes).unwrap();
+        assert!(knowledge.learn_stream(
+            &of_rank(rank),
+            Origin::Recorded,
+            workspace,
+            stream.clone()
+        ));
+        // What was recorded is not replaced by a rehearsal.
+        assert!(!knowledge.learn_stream(&of_rank(rank), Origin::Rehearsed, workspace, stream));
+    }
+    let on = |rank, name| vram::estimate(&of_rank(rank), &card(name), &knowledge).unwrap();
+    for (rank, allocated) in [(112, 6982.7), (128, 7189.4), (192, 8175.8), (256, 9089.6)] {
+        let here = on(rank, "NVIDIA H200");
+        assert_eq!(here.source, Source::Replayed);
+        assert!(
+            (here.allocated.mib() / allocated - 1.0).abs() < 0.003,
+            "{rank}: {}",
+            here.allocated
+        );
+        assert!(here.reserved >= here.allocated);
+        assert!(here.band.mib() < 0.03 * here.reserved.mib());
+        // Three workspaces of 32 MiB are of 8.1 MiB there.
+        let there = on(rank, "NVIDIA GeForce RTX 3070 Ti");
+        let less = here.allocated.mib() - there.allocated.mib();
+        assert!((40.0..75.0).contains(&less), "{rank}: {less}");
+    }
+    // Under 7,598.08 MiB ranks 104, 112 and 128 ran, 96 did not: each verdict is right or uncertain.
+    let load = vram::DeviceLoad {
+        usable: Bytes::from_mib(LIMIT) + on(96, "NVIDIA H200").context,
+        held: Bytes::ZERO,
+    };
+    for (rank, fits) in [
+        (96, false),
+        (104, true),
+        (112, true),
+        (128, true),
+        (192, false),
+    ] {
+        let kind = vram::verdict(Some(on(rank, "NVIDIA H200")), &card("NVIDIA H200"), &load).kind;
+        let wrong = if fits {
+            vram::VerdictKind::TooLarge
+        } else {
+            vram::VerdictKind::Fits
+        };
+        assert_ne!(kind, wrong, "rank {rank}");
+        println!("rank {rank}: {kind:?}");
+    }
+}

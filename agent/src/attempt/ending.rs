@@ -2,6 +2,7 @@
 //! sentence. Pure. What was asked from outside comes first, then the program's own words, then its exit.
 
 use jobs::{AttemptOutcome, Ending, Peaks};
+use serde_json::{Map, Value};
 use vram::Bytes;
 
 use super::facts::{Facts, Why};
@@ -43,8 +44,25 @@ pub fn classify(evidence: &Evidence<'_>) -> Ending {
         metrics: serde_json::Map::new(),
         result: evidence.report.result.clone(),
         step_seconds: evidence.report.step_seconds,
-        observation: evidence.report.memory.clone(),
+        observation: observation(evidence, oom.as_ref()),
     }
+}
+
+/// The program's own observation, with the numbers of its out of memory where it gave none: they say how much room
+/// there was better than anything that was believed before.
+fn observation(evidence: &Evidence<'_>, oom: Option<&OutOfMemory>) -> Option<Value> {
+    let mut said = evidence.report.memory.clone();
+    let numbers = oom.map_or([("", None); 2], |oom| {
+        [("oom_wanted_mib", oom.tried), ("oom_free_mib", oom.free)]
+    });
+    for (name, bytes) in numbers {
+        let Some(bytes) = bytes else { continue };
+        let all = said.get_or_insert_with(|| Value::Object(Map::new()));
+        if let Some(all) = all.as_object_mut() {
+            all.entry(name).or_insert_with(|| bytes.mib().into());
+        }
+    }
+    said
 }
 
 fn outcome(evidence: &Evidence<'_>) -> (AttemptOutcome, String) {
@@ -287,6 +305,9 @@ mod tests {
             "{detail}"
         );
         assert_eq!(ending.peaks.reserved, Some(Bytes::from_mib(6656.0)));
+        let observation = ending.observation.unwrap();
+        assert_eq!(observation["oom_wanted_mib"], 70.0);
+        assert!(observation["oom_free_mib"].is_number());
         assert_eq!(
             end(Case {
                 log,

@@ -3,7 +3,7 @@
 
 use jobs::{AttemptId, AttemptOutcome, Kind};
 use proto::store::v1::ObservationRecord;
-use vram::{Bytes, DeviceClass, Observation, Observed};
+use vram::{Bytes, DeviceClass, Noted, Observation, Observed};
 
 use super::sizes::Shown;
 use super::{State, Work};
@@ -110,6 +110,7 @@ impl State {
             reserved: ending.peaks.reserved,
             room: Bytes(device.usable_bytes.saturating_sub(device.held_bytes)),
             source: id.to_string(),
+            noted: noted(ending.observation.as_ref()),
         })
     }
 
@@ -163,5 +164,18 @@ impl State {
                 self.show(number, &id, &class);
             }
         }
+    }
+}
+
+/// Numbers of an observation by the names of docs/memory-model.md; what is not a size is left out.
+fn noted(observation: Option<&serde_json::Value>) -> Noted {
+    let size = |name: &str| {
+        let mib = observation?.get(name)?.as_f64()?;
+        (mib.is_finite() && mib >= 0.0).then(|| Bytes::from_mib(mib))
+    };
+    Noted {
+        wanted: size("oom_wanted_mib"),
+        free: size("oom_free_mib"),
+        context: size("context_mib"),
     }
 }

@@ -1,0 +1,238 @@
+//! Allocation streams that are known, recorded on a card or rehearsed without one: found by what they were made of,
+//! scaled to ranks that none was made at, and replayed for the least memory that lets them through.
+//! Refuses streams without a step, and ones that no second rank makes scalable.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::replay::{ReplaySettings, run};
+use crate::stream::{Event, Stream, scale};
+use crate::{Bytes, MIB, Workload};
+
+/// Who made a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// By the framework's own history on a real card.
+    Recorded,
+    /// From the same program's code under fake tensors.
+    Rehearsed,
+}
+
+/// Half-width of the least memory, as a share: 1.5 % for a rehearsal (memory-model 8), 1 % for a real stream; wider
+/// where one block is so large that the layout decides by chance whether it finds its place.
+pub(crate) fn band(origin: Origin, stream: &Stream, limit: f64) -> f64 {
+    let share = match origin {
+        Origin::Recorded => 0.01,
+        Origin::Rehearsed => 0.015,
+    };
+    if largest_in_step(stream) > ONE_LARGE * limit {
+        share * 2.0
+    } else {
+        share
+    }
+}
+
+const ONE_LARGE: f64 = 0.1;
+
+/// The largest block asked for during the step, in MiB; the weights' own blocks come before the limit.
+fn largest_in_step(stream: &Stream) -> f64 {
+    let sizes = stream.events[step(stream)..]
+        .iter()
+        .map(|event| match event {
+            Event::Alloc { bytes, .. } => *bytes,
+            _ => 0,
+        });
+    sizes.max().unwrap_or(0) as f64 / MIB as f64
+}
+
+fn step(stream: &Stream) -> usize {
+    let mark = |event: &Event| *event == Event::Mark(1);
+    stream.events.iter().position(mark).unwrap_or(0)
+}
+
+/// What a stream needs on cards of one workspace size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Need {
+    pub allocated: Bytes,
+    /// The least that may be reserved for it to run to its end.
+    pub least: Bytes,
+    pub band: f64,
+    pub origin: Origin,
+    /// Scaled from two others.
+    pub scaled: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    origin: Origin,
+    /// Of the card it was made on: 32 MiB on Hopper, say.
+    workspace: u64,
+    stream: Arc<Stream>,
+}
+
+/// All that is known, by everything but the rank.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    families: BTreeMap<String, BTreeMap<u64, Known>>,
+    /// Answers given before, by key, workspace and allocator: the same stream needs the same.
+    needs: Mutex<BTreeMap<(String, u64, bool), Option<Need>>>,
+}
+
+impl Clone for Streams {
+    fn clone(&self) -> Self {
+        Self {
+            families: self.families.clone(),
+            needs: Mutex::default(),
+        }
+    }
+}
+
+impl Streams {
+    /// Keeps the better of two for one rank: a recorded one before a rehearsed one. Returns whether it was taken.
+    pub(crate) fn learn(
+        &mut self,
+        workload: &Workload,
+        origin: Origin,
+        workspace: u64,
+        stream: Arc<Stream>,
+    ) -> bool {
+        let Some((family, rank)) = family(workload) else {
+            return false;
+        };
+        if !stream.events.contains(&Event::Mark(1)) {
+            return false;
+        }
+        let ranks = self.families.entry(family).or_default();
+        if ranks.get(&rank).is_some_and(|known| known.origin < origin) {
+            return false;
+        }
+        let known = Known {
+            origin,
+            workspace,
+            stream,
+        };
+        ranks.insert(rank, known);
+        self.needs
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+        true
+    }
+
+    /// The stream of this workload on cards of this workspace: its own, or scaled from the two nearest ranks.
+    pub(crate) fn find(
+        &self,
+        workload: &Workload,
+        workspace: u64,
+    ) -> Option<(Stream, Origin, bool)> {
+        let (family, rank) = family(workload)?;
+        let ranks = self.families.get(&family)?;
+        if let Some(known) = ranks.get(&rank) {
+            let here = with_workspace(&known.stream, known.workspace, workspace);
+            return Some((here, known.origin, false));
+        }
+        let mut nearest: Vec<(&u64, &Known)> = ranks.iter().collect();
+        nearest.sort_by_key(|(one, _)| one.abs_diff(rank));
+        let [(rank_a, a), (rank_b, b), ..] = nearest.as_slice() else {
+            return None;
+        };
+        let scaled = scale((&a.stream, **rank_a), (&b.stream, **rank_b), rank).ok()?;
+        let here = with_workspace(&scaled, a.workspace, workspace);
+        Some((here, a.origin.max(b.origin), true))
+    }
+
+    pub(crate) fn need(
+        &self,
+        workload: &Workload,
+        workspace: u64,
+        expandable: bool,
+    ) -> Option<Need> {
+        if self.families.is_empty() {
+            return None;
+        }
+        let key = (workload.key.clone(), workspace, expandable);
+        let known = || self.needs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(need) = known().get(&key) {
+            return *need;
+        }
+        let need = self
+            .find(workload, workspace)
+            .map(|(stream, origin, scaled)| {
+                let (allocated, least) = least(&stream, expandable);
+                Need {
+                    allocated,
+                    least,
+                    band: band(origin, &stream, least.mib()),
+                    origin,
+                    scaled,
+                }
+            });
+        known().insert(key, need);
+        need
+    }
+}
+
+/// Everything but the rank, and the rank.
+fn family(workload: &Workload) -> Option<(String, u64)> {
+    let recipe = workload.recipe.as_ref()?;
+    let mut any_rank = workload.settings.clone();
+    any_rank.insert("rank".to_owned(), 1.into());
+    let family = Workload::new(workload.mode, &any_rank, None).ok()?;
+    Some((family.key, recipe.rank))
+}
+
+/// Steps of the search for the least memory: what lies between allocated and reserved, halved so often, is far below
+/// the band.
+const HALVINGS: usize = 5;
+
+/// Peak allocated, and the least limit under which the replay runs to its end (found by halving between what is
+/// allocated and what a roomy card reserves; near the least it is not quite monotonic, which the band covers).
+pub(crate) fn least(stream: &Stream, expandable_segments: bool) -> (Bytes, Bytes) {
+    let under = |limit: Option<u64>| {
+        let settings = ReplaySettings {
+            limit: limit.map(Bytes),
+            expandable_segments,
+            alive_at_peak: false,
+        };
+        run(stream, settings)
+    };
+    let roomy = under(None);
+    let (mut low, mut high) = (roomy.allocated, roomy.reserved.max(roomy.allocated));
+    for _ in 0..HALVINGS {
+        let middle = low + (high - low) / 2;
+        if under(Some(middle)).wanted.is_none() {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    (Bytes(roomy.allocated), Bytes(high))
+}
+
+/// The stream as it would be on a card whose BLAS workspaces have another size. A workspace is a block of just that
+/// size which is never freed.
+fn with_workspace(stream: &Stream, from: u64, to: u64) -> Stream {
+    let mut here = stream.clone();
+    if from == to || from == 0 {
+        return here;
+    }
+    let mut freed = vec![false; stream.allocations()];
+    for event in &stream.events {
+        if let Event::Free { alloc } = event {
+            freed[*alloc as usize] = true;
+        }
+    }
+    let allocs = here.events.iter_mut().filter_map(|event| match event {
+        Event::Alloc { bytes, .. } => Some(bytes),
+        _ => None,
+    });
+    for (bytes, freed) in allocs.zip(freed) {
+        if *bytes == from && !freed {
+            *bytes = to;
+        }
+    }
+    here
+}
