@@ -1,0 +1,42 @@
+"""The loss of one micro-batch: over all tokens by the model itself, or over the response only, whole or in chunks.
+
+All give the same mean over the response's tokens up to rounding.
+"""
+import torch
+from torch.nn.functional import cross_entropy
+from torch.utils.checkpoint import checkpoint
+
+
+def loss_of(model, inputs, recipe):
+    """(loss, held): what the caller goes on holding while backward runs, where the recipe says so."""
+    if recipe.has("chunked_loss"):
+        return _in_chunks(model, inputs, recipe), None
+    if recipe.has("logits_to_keep"):
+        # One more than the response: the last predicts nothing.
+        out = model(**inputs.without_labels(), logits_to_keep=recipe.response + 1)
+        logits = out.logits[:, :-1].float()
+        loss = cross_entropy(logits.reshape(-1, logits.shape[-1]), inputs.response(logits.shape[1]).reshape(-1))
+        return loss, (out, logits)
+    out = model(**inputs.all())
+    return out.loss, (out if recipe.outputs_held else None)
+
+
+def _in_chunks(model, inputs, recipe):
+    """Logits of a few tokens at a time, made again in backward."""
+    base = model.get_base_model()
+    hidden = base.model(**inputs.without_labels()).last_hidden_state
+    length = recipe.response if recipe.has("logits_to_keep") else hidden.shape[1] - 1
+    length = min(length, hidden.shape[1] - 1)
+    hidden = hidden[:, -length - 1:-1]
+    targets = inputs.response(length)
+    head, cap = base.get_output_embeddings(), getattr(base.config.get_text_config(), "final_logit_softcapping", None)
+
+    def piece(states, wanted):
+        logits = head(states)
+        if cap:
+            logits = torch.tanh(logits / cap) * cap
+        return cross_entropy(logits.float().reshape(-1, logits.shape[-1]), wanted.reshape(-1), reduction="sum")
+
+    pieces = zip(hidden.split(recipe.loss_chunk_tokens, dim=1), targets.split(recipe.loss_chunk_tokens, dim=1))
+    total = sum(checkpoint(piece, states, wanted, use_reentrant=False) for states, wanted in pieces)
+    return total / targets.numel()

@@ -1,0 +1,113 @@
+"""The model as it stands before the first step: built, quantised, prepared, with its adapters.
+
+With no weights at hand it is made from the shapes alone, with random numbers: memory depends on shapes only.
+The order of things decides which segments of the allocator stay; it is kept as it is on purpose.
+"""
+import torch
+import torch.nn as nn
+import transformers
+from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
+
+from . import fixes
+from .recipe import RecipeError
+
+
+def config_of(recipe):
+    """The transformers configuration: the recipe's own, else that of a local folder or of the local model cache."""
+    try:
+        if recipe.model_config is not None:
+            given = dict(recipe.model_config)
+            kind = given.pop("model_type", None)
+            if not kind:
+                raise RecipeError("model_config: `model_type` is missing")
+            config = transformers.AutoConfig.for_model(kind, **given)
+        else:
+            config = transformers.AutoConfig.from_pretrained(recipe.model, local_files_only=True)
+    except RecipeError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        said = str(error).strip().splitlines()
+        raise RecipeError(f"model `{recipe.model}`: no usable config.json: {said[0] if said else type(error).__name__}; "
+                          "give `model_config`, or the folder of the model") from error
+    config._attn_implementation = recipe.attention
+    text = config.get_text_config()
+    for name in ("num_experts", "num_local_experts", "n_routed_experts"):
+        if (getattr(text, name, 0) or 0) > 1:
+            raise RecipeError(f"model `{recipe.model}`: a mixture of experts is not rehearsed; probe it on a card")
+    return config
+
+
+def build(recipe, machine, config=None):
+    """The base model on the machine, in half precision, then quantised; random weights."""
+    config = config or config_of(recipe)
+    text = config.get_text_config()
+    if recipe.quant == "fp32":
+        half = torch.float32
+    else:
+        half = getattr(torch, recipe.half)
+    sees = hasattr(config, "vision_config") and config.vision_config is not None
+    auto = transformers.AutoModelForImageTextToText if sees else transformers.AutoModelForCausalLM
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(half)
+    try:
+        with torch.device(machine.device):
+            model = auto.from_config(config, attn_implementation=recipe.attention)
+    finally:
+        torch.set_default_dtype(before)
+    model.requires_grad_(False)
+    if recipe.kbit:
+        _quantise(model, recipe, machine)
+    machine.empty_cache()
+    model.config.use_cache = text.use_cache = recipe.use_cache
+    return model
+
+
+def _quantise(model, recipe, machine):
+    """Every linear layer but the output head. Whole weights go when all are done: the list of modules holds them."""
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, nn.Linear) and name != "lm_head":
+                setattr(module, name, machine.linear(child, recipe))
+    if recipe.quant == "int8":
+        model.is_loaded_in_8bit = True
+    else:
+        model.is_loaded_in_4bit = True
+
+
+def prepare(model, recipe, machine):
+    """k-bit preparation as PEFT does it, or checkpointing alone; then the fixes that change the model."""
+    ways = {"use_reentrant": False}
+    if recipe.kbit:
+        model = prepare_model_for_kbit_training(
+            model, use_gradient_checkpointing=recipe.gradient_checkpointing, gradient_checkpointing_kwargs=ways)
+    elif recipe.gradient_checkpointing:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=ways)
+        model.enable_input_require_grads()
+    machine.empty_cache()
+    if recipe.has("bf16_lm_head"):
+        fixes.bf16_lm_head(model, getattr(torch, recipe.half))
+    if recipe.has("cache_emptied_before_adapters"):
+        machine.empty_cache()
+    return model
+
+
+def adapt(model, recipe, machine):
+    """Adapters on every module whose name matches, wherever it is, and the fixes that wrap modules."""
+    model = get_peft_model(model, LoraConfig(
+        r=recipe.rank, lora_alpha=recipe.alpha, lora_dropout=recipe.dropout, use_rslora=recipe.rslora,
+        use_dora=recipe.dora, task_type="CAUSAL_LM", target_modules=list(recipe.targets)))
+    if recipe.has("chunked_mlp"):
+        fixes.chunked_mlp(model, recipe.mlp_chunk_tokens)
+    model.train()
+    machine.empty_cache()
+    return model
+
+
+def ready(recipe, machine, config=None):
+    """All of the above, up to mark 1."""
+    model = build(recipe, machine, config)
+    machine.loaded()
+    model = prepare(model, recipe, machine)
+    model = adapt(model, recipe, machine)
+    machine.mark(1)
+    return model

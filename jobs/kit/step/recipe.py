@@ -1,0 +1,153 @@
+"""A trial's settings as a recipe, with the names and defaults of the sweep file. Refuses unknown values by name.
+
+The same reading as vram/src/recipe.rs: a setting that memory does not depend on (learning rate, data) is left alone.
+"""
+import dataclasses
+import json
+import pathlib
+
+ALL_LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+QUANTS = ("nf4", "fp4", "int8", "bf16", "fp16", "fp32")
+FIXES = ("chunked_mlp", "save_on_cpu", "bf16_lm_head", "logits_to_keep", "save_on_cpu_skips_weights",
+         "cache_emptied_before_adapters", "chunked_loss")
+OPTIMIZERS = ("adamw", "adamw_8bit", "paged_adamw_8bit", "paged_adamw_32bit", "sgd")
+
+
+class RecipeError(ValueError):
+    """A setting that cannot be used; the message names it and says what would do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """Counts are of tokens, modules or elements; `chunk`s are tokens."""
+    model: str = ""
+    model_config: dict | None = None
+    quant: str = "bf16"
+    double_quant: bool = True
+    targets: tuple = ALL_LINEAR
+    rank: int = 16
+    alpha: float = 16
+    rslora: bool = False
+    dropout: float = 0.0
+    dora: bool = False
+    batch: int = 1
+    seq_len: int = 0
+    response_len: int | None = None
+    memory_fixes: frozenset = frozenset()
+    mlp_chunk_tokens: int = 1024
+    loss_chunk_tokens: int = 256
+    gradient_checkpointing: bool = True
+    attention: str = "sdpa"
+    autocast: bool = True
+    logits_freed_before_backward: bool = True
+    #: Keys and values kept as for generation: of no use in training, but on where nobody switches it off.
+    use_cache: bool = False
+    #: Besides logits, all that the model gave is held while backward runs: a plain loop does that.
+    outputs_held: bool = False
+    optimizer: str = "adamw"
+    optimizer_steps: int = 2
+
+    @property
+    def kbit(self):
+        return self.quant in ("nf4", "fp4", "int8")
+
+    @property
+    def half(self):
+        """Name of the type of weights that are not quantised, and of autocast."""
+        return {"fp16": "float16", "fp32": "float32"}.get(self.quant, "bfloat16")
+
+    @property
+    def response(self):
+        return min(self.response_len or self.seq_len, self.seq_len)
+
+    def has(self, fix):
+        return fix in self.memory_fixes
+
+
+def read(settings, mode="train"):
+    """`mode` is `train` (autocast, logits let go, two optimizer steps) or `probe` (one bare step, neither)."""
+    trains = mode == "train"
+    values = {"autocast": trains, "logits_freed_before_backward": trains, "optimizer_steps": 2 if trains else 0}
+    known = {field.name: field for field in dataclasses.fields(Recipe)}
+    for name, value in settings.items():
+        if name in known and value is not None:
+            values[name] = _checked(name, value)
+    fixes = values.get("memory_fixes", frozenset())
+    for fix in sorted(fixes):
+        if fix not in FIXES:
+            raise RecipeError(f"memory_fixes: unknown fix `{fix}`; known: {', '.join(FIXES)}")
+    recipe = Recipe(**values)
+    if recipe.seq_len < 1:
+        raise RecipeError("seq_len: missing; give the tokens of the longest example")
+    return recipe
+
+
+def read_file(path, mode="train"):
+    with open(path, encoding="utf-8") as file:
+        return read(json.load(file), mode)
+
+
+def _checked(name, value):
+    counts = ("rank", "batch", "seq_len", "response_len", "mlp_chunk_tokens", "loss_chunk_tokens")
+    flags = ("double_quant", "rslora", "dora", "gradient_checkpointing", "autocast", "logits_freed_before_backward",
+             "outputs_held", "use_cache")
+    choices = {"quant": QUANTS, "optimizer": OPTIMIZERS, "attention": ("sdpa", "eager")}
+    if name in counts:
+        return _count(name, value, 1)
+    if name == "optimizer_steps":
+        return _count(name, value, 0)
+    if name in flags and not isinstance(value, bool):
+        raise RecipeError(f"{name}: expected true or false, found {value!r}")
+    if name in choices and value not in choices[name]:
+        raise RecipeError(f"{name}: unknown `{value}`; known: {', '.join(choices[name])}")
+    if name in ("dropout", "alpha"):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0 or name == "dropout" and value >= 1:
+            raise RecipeError(f"{name}: expected a number{' from 0 to below 1' if name == 'dropout' else ''}, found {value!r}")
+    if name in ("targets", "memory_fixes"):
+        if not isinstance(value, (list, tuple, set, frozenset)) or not all(isinstance(one, str) for one in value):
+            raise RecipeError(f"{name}: expected a list of names, found {value!r}")
+        return tuple(value) if name == "targets" else frozenset(value)
+    if name == "model_config" and not isinstance(value, dict):
+        return json.loads(pathlib.Path(value).read_text(encoding="utf-8"))
+    return value
+
+
+def _count(name, value, least):
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 31:
+        raise RecipeError(f"{name}: expected a whole number from {least}, found {value!r}")
+    return value
+
+
+def of_row(row):
+    """The recipe of one line of a table of measured steps (vram/data); its own peaks are not looked at."""
+    settings = {key: row.get(key) for key in (
+        "model", "model_config", "double_quant", "rank", "targets", "dropout", "dora", "batch", "seq_len",
+        "response_len", "attention", "gradient_checkpointing", "autocast", "logits_freed_before_backward")}
+    half = {"fp16": "fp16", "float16": "fp16", "fp32": "fp32"}.get(row.get("base_dtype") or "bf16", "bf16")
+    settings["quant"] = row.get("quant") if row.get("quant") not in (None, "none") else half
+    settings["optimizer"] = _optimizer(row.get("optimizer"))
+    settings["memory_fixes"] = [fix for fix, on in (
+        ("chunked_mlp", row.get("mlp_chunk_tokens")), ("save_on_cpu", row.get("save_on_cpu")),
+        ("bf16_lm_head", row.get("bf16_lm_head")), ("logits_to_keep", row.get("logits_to_keep")),
+        ("save_on_cpu_skips_weights", row.get("save_on_cpu_skips_weights")),
+        ("cache_emptied_before_adapters", row.get("cache_emptied_before_adapters")),
+        ("chunked_loss", row.get("loss_chunk_tokens"))) if on]
+    for chunk in ("mlp_chunk_tokens", "loss_chunk_tokens"):
+        settings[chunk] = row.get(chunk) or None
+    settings["optimizer_steps"] = row.get("optimizer_steps") or 0
+    # A table that does not say is of a plain loop.
+    # The program of the tables left it on; checkpointing switches it off.
+    settings["use_cache"] = row.get("gradient_checkpointing") is False
+    settings["outputs_held"] = row.get("logits_freed_before_backward") is None
+    return read(settings, "probe")
+
+
+def _optimizer(name):
+    """Tables write `adamw8bit`, `paged_adamw8bit` and the like."""
+    if name is None:
+        return "adamw"
+    plain = name.lower().replace("-", "_").replace("8bit", "_8bit").replace("32bit", "_32bit").replace("__", "_")
+    plain = {"adamw_torch": "adamw", "adamw_32bit": "adamw", "adamw_torch_fused": "adamw"}.get(plain, plain)
+    if plain not in OPTIMIZERS:
+        raise RecipeError(f"optimizer: unknown `{name}`; known: {', '.join(OPTIMIZERS)}")
+    return plain
