@@ -121,6 +121,9 @@ pub enum Command {
     /// Run the coordinator, and look after its store
     #[command(subcommand)]
     Coordinator(cmd::coordinator::Verb),
+    /// Predict memory, and hold predictions against measurements
+    #[command(subcommand)]
+    Vram(cmd::vram::Verb),
     Completions(cmd::completions::Args),
 }
 
@@ -181,6 +184,18 @@ mod tests {
             "sweep coordinator compact",
             "sweep --data d agent run --config h.toml --coordinator http://127.0.0.1:1",
             "sweep --data d agent run --fleet f.toml --host rig --coordinator http://127.0.0.1:1",
+            "sweep vram predict --model gemma-3-4b-it --set rank=112 --set dropout=0.1 --device 3070",
+            "sweep vram predict --config config.json --mode probe --usable-mib 7833.6 --held-mib 563",
+            "sweep vram predict --model m --backend rocm --os windows --learn-from a.jsonl --learn-from b.jsonl",
+            "sweep --coordinator http://127.0.0.1:1 vram predict --model m --ask --json",
+            "sweep vram evaluate rows.jsonl --learn-from other.jsonl --leave-one-out",
+            "sweep vram evaluate - --json",
+            "sweep vram replay --from rank=104:a.gz --from rank=112:b.gz --for rank=80 --limit-mib 7600",
+            "sweep vram replay --from a --expandable-segments",
+            "sweep vram report --svg report.svg",
+            "sweep vram report --shipped --json",
+            "sweep vram models",
+            "sweep vram cards",
             "sweep completions bash",
             "sweep list --data d -q -v --color never",
         ] {
@@ -206,6 +221,15 @@ mod tests {
             "sweep history --kind fly",
             "sweep history --outcome fine",
             "sweep vram",
+            "sweep vram predict",
+            "sweep vram predict --model m --device x --usable-mib 1",
+            "sweep vram predict --model m --device x --backend cuda",
+            "sweep vram predict --model m --held-mib 1",
+            "sweep vram predict --model m --usable-mib -1",
+            "sweep vram predict --model m --usable-mib nan",
+            "sweep vram predict --model m --ask --learn-from x",
+            "sweep vram evaluate",
+            "sweep vram replay",
             "sweep token",
         ] {
             assert!(parse(line).is_err(), "{line}");

@@ -6,6 +6,7 @@ use std::time::Duration;
 use coordinator::Running;
 use proto::v1::hosts_client::HostsClient;
 use proto::v1::sweeps_client::SweepsClient;
+use proto::v1::vram_client::VramClient;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
@@ -59,6 +60,12 @@ impl Clients {
 
     pub fn hosts(&self) -> HostsClient<Channel> {
         HostsClient::new(self.channel.clone()).max_decoding_message_size(LARGEST_REPLY)
+    }
+
+    pub fn vram(&self) -> VramClient<Channel> {
+        VramClient::new(self.channel.clone())
+            .max_decoding_message_size(LARGEST_REPLY)
+            .max_encoding_message_size(LARGEST_REPLY)
     }
 
     pub fn channel(&self) -> Channel {

@@ -82,6 +82,7 @@ async fn dispatch(command: Command, context: &Context) -> Result<Exit, Error> {
         Command::Host(verb) => cmd::host::run(verb, context).await,
         Command::Agent(verb) => cmd::agent::run(verb, context).await,
         Command::Coordinator(verb) => cmd::coordinator::run(verb, context).await,
+        Command::Vram(verb) => cmd::vram::run(verb, context).await,
         Command::Completions(args) => cmd::completions::run(&args),
     }
 }

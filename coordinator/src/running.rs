@@ -8,6 +8,7 @@ use std::time::Duration;
 use proto::v1::agents_server::AgentsServer;
 use proto::v1::hosts_server::HostsServer;
 use proto::v1::sweeps_server::SweepsServer;
+use proto::v1::vram_server::VramServer;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -133,6 +134,7 @@ async fn serve(
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
         .add_service(SweepsServer::new(api.clone()).max_decoding_message_size(MESSAGE_MAX))
         .add_service(HostsServer::new(api.clone()))
+        .add_service(VramServer::new(api.clone()).max_decoding_message_size(MESSAGE_MAX))
         .add_service(AgentsServer::new(api).max_decoding_message_size(MESSAGE_MAX))
         .serve_with_incoming_shutdown(incoming, close.cancelled_owned())
         .await

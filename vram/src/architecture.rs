@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::hybrid::{self, KeyValueShape, LinearAttention};
+
 /// A model's fields are small numbers; a file this long is no configuration.
 pub const LONGEST_CONFIG: usize = 4 << 20;
 const LARGEST: u64 = 1 << 24;
@@ -73,12 +75,25 @@ pub struct Architecture {
     /// The output matrix is the embedding.
     pub tied: bool,
     pub sliding_window: Option<u64>,
-    /// One layer in so many attends to everything; the others within the window. One where all do.
+    /// One layer in so many attends to everything; the others within the window, or linearly. One where all do.
     pub full_every: u64,
     pub vision: Option<Vision>,
     /// Experts of each block; one where it is dense.
     pub experts: u64,
     pub expert_intermediate: u64,
+    // The rest is of few models and left out of a key where it is not there, so that keys of older versions stay.
+    /// Experts that one token passes; 0 where the file does not say.
+    #[serde(default, skip_serializing_if = "hybrid::is_zero")]
+    pub experts_used: u64,
+    /// Experts come in MXFP4, 4.25 bits each (gpt-oss).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mxfp4: bool,
+    /// Of the layers that attend to everything, where it is another than that of the sliding ones (gemma 4).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full_kv: Option<KeyValueShape>,
+    /// What the layers do that do not attend to everything (qwen 3.5).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linear: Option<LinearAttention>,
 }
 
 impl Architecture {
@@ -132,6 +147,10 @@ impl Architecture {
             vision: vision(config)?,
             experts,
             expert_intermediate,
+            experts_used: hybrid::experts_used(&text, experts),
+            mxfp4: hybrid::is_mxfp4(config),
+            full_kv: hybrid::full_kv(&text)?,
+            linear: hybrid::linear(&text)?,
         };
         architecture.checked()
     }
@@ -173,13 +192,15 @@ impl Architecture {
     /// Text parameters of the linear layers of all blocks.
     #[must_use]
     pub fn linear_parameters(&self) -> u64 {
-        let attention = self.hidden * (2 * self.q_width() + 2 * self.kv_width());
+        let attention = (0..self.layers).map(|layer| self.attention_parameters(layer));
         let mlp = if self.experts > 1 {
-            self.experts * 3 * self.hidden * self.expert_intermediate
+            self.expert_parameters()
         } else {
-            3 * self.hidden * self.intermediate
+            (3 * self.intermediate)
+                .saturating_mul(self.hidden)
+                .saturating_mul(self.layers)
         };
-        self.layers * (attention + mlp)
+        attention.fold(mlp, u64::saturating_add)
     }
 
     /// The embedding, and the output matrix where it is another.
@@ -189,7 +210,7 @@ impl Architecture {
     }
 }
 
-struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     text: &'a Value,
     prefix: &'static str,
 }
@@ -209,7 +230,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn get(&self, field: &str) -> Option<&'a Value> {
+    pub(crate) fn get(&self, field: &str) -> Option<&'a Value> {
         self.text.get(field).filter(|value| !value.is_null())
     }
 
@@ -217,7 +238,7 @@ impl<'a> Fields<'a> {
         format!("{}{field}", self.prefix)
     }
 
-    fn optional(&self, field: &str) -> Result<Option<u64>, ArchitectureError> {
+    pub(crate) fn optional(&self, field: &str) -> Result<Option<u64>, ArchitectureError> {
         let Some(value) = self.get(field) else {
             return Ok(None);
         };
@@ -231,7 +252,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn count(&self, field: &str) -> Result<u64, ArchitectureError> {
+    pub(crate) fn count(&self, field: &str) -> Result<u64, ArchitectureError> {
         self.optional(field)?
             .ok_or_else(|| bad(&self.name(field), "missing"))
     }
@@ -305,13 +326,18 @@ fn sliding_window(text: &Fields<'_>, family: Family) -> Result<Option<u64>, Arch
 }
 
 fn full_every(text: &Fields<'_>, family: Family) -> Result<u64, ArchitectureError> {
-    let given = text.optional("sliding_window_pattern")?;
-    Ok(given.unwrap_or(match family {
+    for field in ["sliding_window_pattern", "full_attention_interval"] {
+        if let Some(given) = text.optional(field)? {
+            return Ok(given);
+        }
+    }
+    Ok(match family {
         Family::Gemma3 => 6,
         Family::Gemma2 => 2,
+        Family::Unknown => hybrid::full_every(text),
         // Every layer slides.
         _ => 0,
-    }))
+    })
 }
 
 fn vision(config: &Value) -> Result<Option<Vision>, ArchitectureError> {
@@ -328,7 +354,10 @@ fn vision(config: &Value) -> Result<Option<Vision>, ArchitectureError> {
     Ok(Some(Vision {
         hidden: fields.count("hidden_size")?,
         intermediate: fields.count("intermediate_size")?,
-        layers: fields.count("num_hidden_layers")?,
+        layers: match fields.optional("depth")? {
+            Some(depth) => depth,
+            None => fields.count("num_hidden_layers")?,
+        },
         image: fields.optional("image_size")?.unwrap_or(896),
         patch: fields.optional("patch_size")?.unwrap_or(14),
     }))

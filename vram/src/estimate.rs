@@ -2,12 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bake::Bake;
 use crate::footprint::{Stage, footprint_of};
 use crate::knowledge::{Peaks, features};
 use crate::recipe::Recipe;
 use crate::streams::Origin;
 use crate::tape::Part;
-use crate::{Backend, Bytes, DeviceClass, Knowledge, Mode, Workload, bake, planning};
+use crate::{Backend, Bytes, DeviceClass, Knowledge, Mode, Workload, planning};
 
 /// Where a number comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -98,6 +99,8 @@ const BAND_PROBE: f64 = 0.10;
 const REACH: f64 = 0.10;
 /// Nothing of a bake's peak has been measured for this model beyond the weights.
 const BAND_BAKE: f64 = 0.15;
+/// Of a GGUF the file is known; the rest is within this of what was measured (vram/tests/bake.rs).
+const BAND_GGUF: f64 = 0.10;
 
 /// `None` when nothing at all is known of the workload's memory (a program without a model, never measured,
 /// that declares nothing; a model without data).
@@ -229,7 +232,7 @@ fn from_closed_form(
 ) -> Option<Estimate> {
     let recipe = workload.recipe.as_ref()?;
     if workload.mode == Mode::Bake {
-        return from_bake(recipe, workload.context_len?, context(class, knowledge));
+        return from_bake(workload, context(class, knowledge));
     }
     let plan = planning::plan(recipe, workload.mode, class).filter(planning::is_reasonable)?;
     let footprint = footprint_of(&plan);
@@ -309,15 +312,20 @@ fn corrected(stage: &Stage, share: f64, source: Source) -> Vec<Term> {
     terms.collect()
 }
 
-fn from_bake(recipe: &Recipe, context_len: u64, context: Bytes) -> Option<Estimate> {
-    let terms = bake::terms(recipe, context_len)?;
+/// On each of its cards, as much as on the fullest.
+fn from_bake(workload: &Workload, context: Bytes) -> Option<Estimate> {
+    let terms = Bake::of(workload)?.fullest();
     let allocated: Bytes = terms.iter().map(|term| term.bytes).sum();
+    let band = match workload.serving.gguf {
+        Some(_) => BAND_GGUF,
+        None => BAND_BAKE,
+    };
     Some(Estimate {
         terms,
         allocated,
         reserved: allocated,
         context,
-        band: scale(allocated, BAND_BAKE),
+        band: scale(allocated, band),
         source: Source::Computed,
     })
 }

@@ -51,7 +51,8 @@ pub struct EvaluatedRow {
     /// What the failing allocation would ask for, where the replay runs out.
     pub predicted_oom_wanted_mib: Option<f64>,
     pub status: Option<String>,
-    /// What the prediction rests on: `replayed`, or `learned` where measurements corrected it.
+    /// What the prediction rests on: the stream of the shapes (`replayed`) or of the program's code (`rehearsed`), or
+    /// `learned` where measurements corrected it.
     pub source: String,
 }
 
@@ -97,6 +98,8 @@ struct Known {
     plan: Plan,
     stream: Stream,
     peaks: Peaks,
+    /// The stream is of the real program's code, not of the shapes.
+    from_code: bool,
 }
 
 /// `rows` and each of `learn_from` are tables of JSON lines.
@@ -105,10 +108,21 @@ pub fn evaluate(
     learn_from: &[&str],
     leave_one_out: bool,
 ) -> Result<Evaluation, EvaluateError> {
-    let rehearsed = rehearse(rows)?;
+    evaluate_with(rows, BTreeMap::new(), learn_from, leave_one_out)
+}
+
+/// The same, with streams that were made elsewhere (rehearsed by the real program's code) for lines of `rows`, counted
+/// from one; a line without one is rehearsed from its shapes.
+pub fn evaluate_with(
+    rows: &str,
+    streams: BTreeMap<usize, Stream>,
+    learn_from: &[&str],
+    leave_one_out: bool,
+) -> Result<Evaluation, EvaluateError> {
+    let rehearsed = rehearse(rows, streams)?;
     let mut others: Vec<(Architecture, Option<String>, Sample)> = Vec::new();
     for table in learn_from {
-        others.extend(rehearse(table)?.iter().filter_map(sample));
+        others.extend(rehearse(table, BTreeMap::new())?.iter().filter_map(sample));
     }
     let own: Vec<_> = rehearsed.iter().map(sample).collect();
     let mut learned: BTreeMap<(Architecture, Option<String>), Correction> = BTreeMap::new();
@@ -141,7 +155,10 @@ pub fn evaluate(
     Ok(Evaluation { rows: out, summary })
 }
 
-fn rehearse(table: &str) -> Result<Vec<Rehearsed>, EvaluateError> {
+fn rehearse(
+    table: &str,
+    mut streams: BTreeMap<usize, Stream>,
+) -> Result<Vec<Rehearsed>, EvaluateError> {
     let lines = table
         .lines()
         .enumerate()
@@ -157,13 +174,16 @@ fn rehearse(table: &str) -> Result<Vec<Rehearsed>, EvaluateError> {
             if !crate::planning::is_reasonable(&plan) {
                 return Err(error("its sizes are beyond any machine".to_owned()));
             }
-            let known = plan.arch.family.is_known().then(|| {
-                let stream = stream(&plan);
+            let brought = streams.remove(&(at + 1));
+            let from_code = brought.is_some();
+            let known = (from_code || plan.arch.family.is_known()).then(|| {
+                let stream = brought.unwrap_or_else(|| stream(&plan));
                 let peaks = run(&stream, settings(&row, None));
                 Known {
                     plan,
                     stream,
                     peaks,
+                    from_code,
                 }
             });
             Ok(Rehearsed {
@@ -267,7 +287,12 @@ fn evaluated(one: &Rehearsed, known: &Known, correction: &Correction) -> Evaluat
             .and_then(|peaks| peaks.wanted)
             .map(mib)
             .map(tenth),
-        source: if learned { "learned" } else { "replayed" }.to_owned(),
+        source: match (learned, known.from_code) {
+            (true, _) => "learned",
+            (false, true) => "rehearsed",
+            (false, false) => "replayed",
+        }
+        .to_owned(),
         ..unknown(one)
     }
 }

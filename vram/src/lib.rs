@@ -3,14 +3,19 @@
 //! Pure: no clock, no files, no network, no randomness. The one way through is
 //! `Workload` -> [`estimate`] -> [`verdict`], and [`Knowledge::learn`] for what was measured.
 
+mod advise;
 mod allocator;
 mod architecture;
 mod bake;
 mod bytes;
+mod cards;
+mod changes;
 mod device;
 mod estimate;
 mod evaluate;
+mod explain;
 mod footprint;
+mod hybrid;
 mod knowledge;
 mod learn;
 mod models;
@@ -26,20 +31,24 @@ mod setting;
 mod step;
 mod stream;
 mod streams;
-mod suggest;
 mod tape;
 mod verdict;
 mod workload;
 
+pub use advise::{Advice, Suggestion, Tried, advise, would_fit};
 pub use allocator::{Allocator, AllocatorSettings, OutOfMemory};
 pub use architecture::{Architecture, ArchitectureError, Family, LONGEST_CONFIG, Vision};
-pub use bake::{CacheQuant, Split, kv_cache, resident, split};
+pub use bake::{Bake, CacheQuant, SERVING_SETTINGS, Serving, Split, kv_cache, recurrent_state};
 pub use bytes::{Bytes, MIB};
+pub use cards::{Basis, Card, CardError, known_card, known_cards};
 pub use device::{Backend, DeviceClass, DeviceLoad};
 pub use estimate::{Estimate, Mark, Source, Term, estimate};
 pub use evaluate::{
     Errors, EvaluateError, EvaluatedRow, Evaluation, Summary, VerdictCounts, evaluate,
+    evaluate_with,
 };
+pub use explain::{Explanation, MOMENTS, Moment, StageMark, explain, timeline_svg};
+pub use hybrid::{KeyValueShape, LinearAttention};
 pub use knowledge::{Knowledge, Noted, Observation, Observed};
 pub use models::{known_model, known_models};
 pub use predict::{PredictedStage, PredictedTerm, Prediction, predict};
@@ -51,6 +60,5 @@ pub use row::Row;
 pub use seeds::{SeedRow, seed_history};
 pub use stream::{Event, Stream, StreamError, scale};
 pub use streams::Origin;
-pub use suggest::{Suggestion, would_fit};
-pub use verdict::{Verdict, VerdictKind, verdict};
+pub use verdict::{Verdict, VerdictKind, verdict, verdict_of};
 pub use workload::{Mode, RecipeError, Settings, Workload};

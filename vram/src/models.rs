@@ -8,13 +8,15 @@ use serde::Deserialize;
 
 use crate::architecture::Architecture;
 
-const FILES: [&str; 25] = [
+const FILES: [&str; 29] = [
     include_str!("../data/models/gemma-2-2b.json"),
     include_str!("../data/models/gemma-2-9b.json"),
     include_str!("../data/models/gemma-3-12b.json"),
     include_str!("../data/models/gemma-3-1b.json"),
     include_str!("../data/models/gemma-3-27b.json"),
     include_str!("../data/models/gemma-3-4b.json"),
+    include_str!("../data/models/gemma-4-12b.json"),
+    include_str!("../data/models/gpt-oss-20b.json"),
     include_str!("../data/models/llama-3.1-8b.json"),
     include_str!("../data/models/llama-3.2-1b.json"),
     include_str!("../data/models/llama-3.2-3b.json"),
@@ -30,6 +32,8 @@ const FILES: [&str; 25] = [
     include_str!("../data/models/qwen3-1.7b.json"),
     include_str!("../data/models/qwen3-4b.json"),
     include_str!("../data/models/qwen3-8b.json"),
+    include_str!("../data/models/qwen3.5-27b.json"),
+    include_str!("../data/models/qwen3.5-9b.json"),
     include_str!("../data/models/smollm2-1.7b.json"),
     include_str!("../data/models/smollm2-135m.json"),
     include_str!("../data/models/smollm2-360m.json"),

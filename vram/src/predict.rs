@@ -8,7 +8,7 @@ use crate::replay::{ReplayAnswer, ReplaySettings, replay};
 use crate::step::stream;
 use crate::{
     Bytes, DeviceClass, DeviceLoad, Knowledge, Mark, Mode, Source, Suggestion, VerdictKind,
-    Workload, estimate, planning, verdict, would_fit,
+    Workload, estimate, planning, verdict_of, would_fit,
 };
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,7 +57,7 @@ pub fn predict(
     load: &DeviceLoad,
     knowledge: &Knowledge,
 ) -> Prediction {
-    let answer = verdict(estimate(workload, class, knowledge), class, load);
+    let answer = verdict_of(workload, estimate(workload, class, knowledge), class, load);
     let known = answer.estimate.as_ref();
     let mib = |of: fn(&crate::Estimate) -> Bytes| known.map(|known| tenth(of(known)));
     let recipe = workload

@@ -5,10 +5,13 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::{RecipeError, Settings};
+use crate::{Bytes, RecipeError, Settings};
 
 /// Counts above this are absurd for any of our settings, and their products would leave 64 bits.
 pub(crate) const MOST: u64 = 100_000_000;
+
+/// No file of a model is larger than 16 TiB.
+pub(crate) const MOST_BYTES: u64 = 1 << 44;
 
 pub(crate) struct Reader<'a> {
     settings: &'a Settings,
@@ -58,6 +61,17 @@ impl<'a> Reader<'a> {
     pub(crate) fn count(&self, key: &str) -> Result<Option<u64>, RecipeError> {
         self.read(key, "a whole number from 1 to 100000000", |value| {
             value.as_u64().filter(|count| (1..=MOST).contains(count))
+        })
+    }
+
+    /// A whole number from 1 to [`MOST_BYTES`].
+    pub(crate) fn bytes(&self, key: &str) -> Result<Option<Bytes>, RecipeError> {
+        let wanted = "a whole number of bytes from 1 to 17592186044416";
+        self.read(key, wanted, |value| {
+            let bytes = value
+                .as_u64()
+                .filter(|bytes| (1..=MOST_BYTES).contains(bytes));
+            bytes.map(Bytes)
         })
     }
 

@@ -77,8 +77,8 @@ struct Known {
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     families: BTreeMap<String, BTreeMap<u64, Known>>,
-    /// Answers given before, by key, workspace and allocator: the same stream needs the same.
-    needs: Mutex<BTreeMap<(String, u64, bool), Option<Need>>>,
+    /// Answers given before, by family, rank, workspace and allocator: the same stream needs the same.
+    needs: Mutex<BTreeMap<(String, u64, u64, bool), Option<Need>>>,
 }
 
 impl Clone for Streams {
@@ -105,6 +105,8 @@ impl Streams {
         if !stream.events.contains(&Event::Mark(1)) {
             return false;
         }
+        let needs = self.needs.get_mut().unwrap_or_else(PoisonError::into_inner);
+        needs.retain(|(of, ..), _| *of != family);
         let ranks = self.families.entry(family).or_default();
         if ranks.get(&rank).is_some_and(|known| known.origin < origin) {
             return false;
@@ -115,10 +117,6 @@ impl Streams {
             stream,
         };
         ranks.insert(rank, known);
-        self.needs
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
         true
     }
 
@@ -153,7 +151,8 @@ impl Streams {
         if self.families.is_empty() {
             return None;
         }
-        let key = (workload.key.clone(), workspace, expandable);
+        let (of, rank) = family(workload)?;
+        let key = (of, rank, workspace, expandable);
         let known = || self.needs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(need) = known().get(&key) {
             return *need;
@@ -186,7 +185,7 @@ fn family(workload: &Workload) -> Option<(String, u64)> {
 
 /// Steps of the search for the least memory: what lies between allocated and reserved, halved so often, is far below
 /// the band.
-const HALVINGS: usize = 5;
+const HALVINGS: usize = 4;
 
 /// Peak allocated, and the least limit under which the replay runs to its end (found by halving between what is
 /// allocated and what a roomy card reserves; near the least it is not quite monotonic, which the band covers).

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Bytes, DeviceClass, DeviceLoad, Estimate};
+use crate::{Bytes, DeviceClass, DeviceLoad, Estimate, Workload};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -13,6 +13,8 @@ pub enum VerdictKind {
     TooLarge,
     /// Too large for the card, and the platform would page to system memory instead of failing.
     Spills,
+    /// A bake that is too large for its cards: its loader would leave layers to the CPU, several times slower (F22).
+    Offloads,
 }
 
 impl VerdictKind {
@@ -23,6 +25,7 @@ impl VerdictKind {
             Self::Uncertain => "uncertain",
             Self::TooLarge => "too_large",
             Self::Spills => "spills",
+            Self::Offloads => "offloads",
         }
     }
 }
@@ -36,7 +39,7 @@ pub struct Verdict {
     pub held: Bytes,
 }
 
-/// Fits: need + band <= room. Too large (or spills): need - band > room. Else uncertain.
+/// Fits: need + band <= room. Too large (or spills): need - band > room. Else uncertain. See [`verdict_of`] for bakes.
 #[must_use]
 pub fn verdict(estimate: Option<Estimate>, class: &DeviceClass, load: &DeviceLoad) -> Verdict {
     let kind = match &estimate {
@@ -57,4 +60,20 @@ pub fn verdict(estimate: Option<Estimate>, class: &DeviceClass, load: &DeviceLoa
         usable: load.usable,
         held: load.held,
     }
+}
+
+/// The verdict on this piece of work, which knows what becomes of it where it is too large.
+#[must_use]
+pub fn verdict_of(
+    workload: &Workload,
+    estimate: Option<Estimate>,
+    class: &DeviceClass,
+    load: &DeviceLoad,
+) -> Verdict {
+    let mut answer = verdict(estimate, class, load);
+    let is_too_large = answer.kind > VerdictKind::Uncertain;
+    if is_too_large && workload.offloads(class) {
+        answer.kind = VerdictKind::Offloads;
+    }
+    answer
 }

@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thiserror::Error;
 
+use crate::bake::Serving;
 use crate::recipe::Recipe;
 use crate::setting::Reader;
+use crate::{Backend, DeviceClass};
 
 /// The merged settings of a trial, by name: model, quant, rank, dropout, seq_len ...
 pub type Settings = BTreeMap<String, serde_json::Value>;
@@ -54,6 +56,8 @@ pub struct Workload {
     pub recipe: Option<Recipe>,
     /// Tokens that a bake keeps in its KV cache.
     pub context_len: Option<u64>,
+    /// How a bake serves its model; nothing else looks at it.
+    pub serving: Serving,
 }
 
 impl Workload {
@@ -69,14 +73,22 @@ impl Workload {
             Some(given) => Some(given),
             None => recipe.as_ref().and_then(|recipe| recipe.seq_len),
         };
+        let serving = Serving::read(settings)?;
         Ok(Self {
-            key: key(mode, settings, recipe.as_ref(), context_len),
+            key: key(mode, settings, recipe.as_ref(), context_len, serving),
             mode,
             settings: settings.clone(),
             declared,
             recipe,
             context_len,
+            serving,
         })
+    }
+
+    /// Whether it lands partly on the CPU where it does not fit: loaders of models put there what finds no room.
+    #[must_use]
+    pub fn offloads(&self, class: &DeviceClass) -> bool {
+        self.mode == Mode::Bake && self.recipe.is_some() && class.backend != Backend::Cpu
     }
 }
 
@@ -85,6 +97,7 @@ fn key(
     settings: &Settings,
     recipe: Option<&Recipe>,
     context_len: Option<u64>,
+    serving: Serving,
 ) -> String {
     let depends_on = match (recipe, mode) {
         // A program of its own may depend on anything; only its seed is known not to change its shapes.
@@ -95,10 +108,14 @@ fn key(
                     .collect(),
             )
         }
-        (Some(recipe), Mode::Bake) => json!({
-            "model": recipe.model, "quant": recipe.quant, "rank": recipe.rank,
-            "targets": recipe.targets, "context_len": context_len,
-        }),
+        (Some(recipe), Mode::Bake) => {
+            let mut fields = json!({
+                "model": recipe.model, "quant": recipe.quant, "rank": recipe.rank,
+                "targets": recipe.targets, "context_len": context_len,
+            });
+            serving.into_key(&mut fields);
+            fields
+        }
         (Some(recipe), Mode::Probe | Mode::Train) => {
             let mut fields = json!(recipe);
             if mode == Mode::Probe {

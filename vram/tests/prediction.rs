@@ -59,11 +59,7 @@ fn what_does_not_fit_comes_with_what_would() {
         .collect();
     assert!(words.contains(&"no dropout"), "{words:?}");
     // Changes that leave the arithmetic alone come first; each was rehearsed and replayed.
-    // The H200, held to the same room, ran out of memory with the first of these alone and fitted with both.
-    assert_eq!(
-        words[0], "offload without the weights, paged optimizer state",
-        "{words:?}"
-    );
+    assert_eq!(words[0], "paged optimizer state", "{words:?}");
 }
 
 #[test]

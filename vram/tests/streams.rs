@@ -1,71 +1,27 @@
 //! The recorded streams of real runs, replayed and scaled, against what the card measured.
 
-use vram::{Bytes, ReplaySettings, ReplayStatus, Stream, replay, scale};
+#[allow(dead_code, reason = "the document shows the rest")]
+#[path = "../examples/memory_model_document/figures/mod.rs"]
+mod figures;
 
-const R96_OOM: &[u8] = include_bytes!("../fixtures/gemma3-4b-r96-limit-oom.gz");
-const R104: &[u8] = include_bytes!("../fixtures/gemma3-4b-r104-limit.gz");
-const R112: &[u8] = include_bytes!("../fixtures/gemma3-4b-r112-limit.gz");
-const R112_TWO_STEPS: &[u8] = include_bytes!("../fixtures/gemma3-4b-r112-2steps.gz");
-const R112_THREE_STEPS_OOM: &[u8] =
-    include_bytes!("../fixtures/gemma3-4b-r112-3steps-limit-oom.gz");
-
-/// 7.42 GiB, as the card was held to.
-const LIMIT: f64 = 7598.08;
-
-fn limited(limit: f64) -> ReplaySettings {
-    ReplaySettings {
-        limit: Some(Bytes::from_mib(limit)),
-        ..Default::default()
-    }
-}
+use figures::streams::{LIMIT, R104, R112, R112_TWO_STEPS, recorded, scaled};
+use vram::{Bytes, Stream, scale};
 
 #[test]
 fn the_recorded_streams_come_out_with_the_measured_reserved_memory() {
-    // Allocated and reserved as h200.jsonl has them for the same runs.
-    for (bytes, limit, allocated, reserved) in [
-        (R96_OOM, Some(LIMIT), 6427.4, 7598.0),
-        (R104, Some(LIMIT), 6892.3, 7334.0),
-        (R112, Some(LIMIT), 6982.7, 7352.0),
-        (R112_TWO_STEPS, None, 7031.9, 7530.0),
-        (R112_THREE_STEPS_OOM, Some(LIMIT), 6982.7, 7524.0),
-    ] {
-        let stream = Stream::read(bytes).unwrap();
-        let settings = limit.map_or(ReplaySettings::default(), limited);
-        let answer = replay(&stream, settings);
-        println!(
-            "{answer:?} real {:?}",
-            stream.real_reserved.map(|b| b as f64 / 1048576.0)
-        );
-        assert_eq!(answer.reserved_mib, reserved);
-        assert!(
-            (answer.allocated_mib / allocated - 1.0).abs() < 0.003,
-            "{answer:?}"
-        );
+    for run in recorded().unwrap() {
+        println!("{}: {:?}", run.what, run.answer);
+        assert_eq!(Some(run.answer.reserved_mib), run.reserved_mib);
+        assert!(run.allocated_off_pct().abs() < 0.3, "{}", run.what);
     }
 }
 
 #[test]
 fn two_streams_scale_to_ranks_that_neither_ran() {
-    let (a, b) = (Stream::read(R104).unwrap(), Stream::read(R112).unwrap());
-    use ReplayStatus::{Ok, Oom};
-    for (rank, limit, allocated, status) in [
-        (80, Some(LIMIT), 6374.0, Oom),
-        (96, Some(LIMIT), 6427.4, Oom),
-        (104, Some(LIMIT), 6892.3, Ok),
-        (112, Some(LIMIT), 6982.7, Ok),
-        (128, Some(LIMIT), 7189.4, Ok),
-        (96, None, 6652.8, Ok),
-        (192, None, 8175.8, Ok),
-        (256, None, 9089.6, Ok),
-    ] {
-        let stream = scale((&a, 104), (&b, 112), rank).unwrap();
-        let answer = replay(&stream, limit.map_or(ReplaySettings::default(), limited));
-        println!("rank {rank}: {answer:?}");
-        assert_eq!(answer.status, status, "rank {rank}");
-        assert!(
-            (answer.allocated_mib / allocated - 1.0).abs() < 0.002,
-            "rank {rank}: {answer:?}"
-        );
+    for run in scaled().unwrap() {
+        println!("{}: {:?}", run.what, run.answer);
+        assert_eq!(Some(run.answer.status), run.status, "{}", run.what);
+        assert!(run.allocated_off_pct().abs() < 0.2, "{}", run.what);
     }
 }
 

@@ -16,5 +16,6 @@ pub mod retry;
 pub mod run;
 pub mod show;
 pub mod submit;
+pub mod vram;
 pub mod watch;
 pub mod why;

@@ -14,6 +14,7 @@ pub mod settings;
 pub mod sweep;
 pub mod table;
 pub mod verdicts;
+pub mod vram;
 pub mod why;
 pub mod wrap;
 

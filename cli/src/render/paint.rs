@@ -12,7 +12,7 @@ fn colour(word: &str) -> Option<&'static str> {
     Some(match word {
         "succeeded" | "fits" | "up" | "sound" => GREEN,
         "failed" | "gpu_oom" | "host_oom" | "gpu_fault" | "spilled" | "timed_out" | "host_lost"
-        | "infeasible" | "too_large" | "spills" | "lost" | "damaged" => RED,
+        | "infeasible" | "too_large" | "spills" | "offloads" | "lost" | "damaged" => RED,
         "uncertain" | "cancelled" | "interrupted" | "silent" | "drained" => YELLOW,
         "running" | "active" | "started" | "placed" => CYAN,
         "waiting" | "skipped" => DIM,

@@ -7,6 +7,7 @@ mod hosts;
 mod logs;
 mod status;
 mod submit;
+mod vram;
 mod watch;
 
 use std::path::PathBuf;

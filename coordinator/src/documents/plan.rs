@@ -38,7 +38,12 @@ pub fn plan(
             kind,
         };
         let rows = verdicts::of_workload(state, &workload, scope);
-        let too_large = [VerdictKind::TooLarge.as_str(), VerdictKind::Spills.as_str()];
+        let too_large = [
+            VerdictKind::TooLarge,
+            VerdictKind::Spills,
+            VerdictKind::Offloads,
+        ]
+        .map(VerdictKind::as_str);
         let nowhere = !rows.is_empty()
             && rows
                 .iter()

@@ -21,7 +21,8 @@ pub struct Scope<'a> {
 
 /// Of a job in memory: with what its own probe has shown.
 pub fn of_need(state: &State, need: NeedId, scope: Scope<'_>) -> Vec<VerdictDocument> {
-    table(state, scope, |class, _| {
+    let workload = state.sizes.workload(need);
+    table(state, workload, scope, |class, _| {
         (
             state.sizes.estimate(need, class),
             state.sizes.step_seconds(need, class),
@@ -31,7 +32,7 @@ pub fn of_need(state: &State, need: NeedId, scope: Scope<'_>) -> Vec<VerdictDocu
 
 /// Of any workload, before it is anybody's job.
 pub fn of_workload(state: &State, workload: &Workload, scope: Scope<'_>) -> Vec<VerdictDocument> {
-    table(state, scope, |_, class| {
+    table(state, workload, scope, |_, class| {
         let estimate = vram::estimate(workload, class, state.sizes.knowledge());
         (estimate, vram::step_seconds(workload, class))
     })
@@ -39,6 +40,7 @@ pub fn of_workload(state: &State, workload: &Workload, scope: Scope<'_>) -> Vec<
 
 fn table(
     state: &State,
+    workload: &Workload,
     scope: Scope<'_>,
     ask: impl Fn(ClassId, &vram::DeviceClass) -> (Option<Estimate>, Option<f64>),
 ) -> Vec<VerdictDocument> {
@@ -57,7 +59,7 @@ fn table(
             let class = &host.classes[at];
             let id = state.sizes.class_id(class).unwrap_or(ClassId(0));
             let (estimate, step) = ask(id, class);
-            let verdict = vram::verdict(estimate, class, &convert::load(device));
+            let verdict = vram::verdict_of(workload, estimate, class, &convert::load(device));
             rows.push(row(host, at, &verdict, step, scope));
         }
     }

@@ -61,7 +61,25 @@ pub fn workload(
     if let Some(content) = config.and_then(|path| attached.get(path)) {
         settings.insert("model_config".into(), content.clone());
     }
+    if kind == Kind::Bake {
+        serving(&mut settings, plan, trial);
+    }
     Workload::new(kind.mode(), &settings, plan.spec.place.memory)
+}
+
+/// What `[bake]` itself says of memory, unless the trial has another value, and the cards that it is split over.
+fn serving(settings: &mut Params, plan: &jobs::Plan, trial: u32) {
+    let own = plan.trial(trial).map(|trial| &trial.params);
+    let stage = plan.spec.stage(Kind::Bake).map(|stage| &stage.settings);
+    for name in vram::SERVING_SETTINGS {
+        let given = stage.and_then(|stage| stage.get(name));
+        if let Some(value) = given.filter(|_| own.is_none_or(|own| !own.contains_key(name))) {
+            settings.insert(name.into(), value.clone());
+        }
+    }
+    if plan.spec.place.gpus > 1 && plan.spec.model.is_some() {
+        settings.insert("cards".into(), plan.spec.place.gpus.into());
+    }
 }
 
 impl OpenSweep {

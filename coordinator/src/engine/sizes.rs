@@ -2,6 +2,7 @@
 //! round of scheduling looks them up instead of asking again. Refuses to decide anything with them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use vram::{Bytes, DeviceClass, Estimate, Knowledge, Mark, Observation, Source, Term, Workload};
 
@@ -11,7 +12,8 @@ use crate::schedule::{ClassId, NeedId, Sizing};
 const REFRESH: usize = 512;
 
 pub struct Sizes {
-    knowledge: Knowledge,
+    /// Shared with those who ask it at length, aside of the engine's thread: what is learned meanwhile goes into a copy.
+    knowledge: Arc<Knowledge>,
     /// Counts what was learned: a row of an older edition is stale.
     edition: u64,
     needs: Vec<Need>,
@@ -39,7 +41,7 @@ pub struct Shown {
 impl Sizes {
     pub fn new(knowledge: Knowledge) -> Self {
         Self {
-            knowledge,
+            knowledge: Arc::new(knowledge),
             edition: 0,
             needs: Vec::new(),
             by_key: HashMap::new(),
@@ -116,6 +118,10 @@ impl Sizes {
         &self.knowledge
     }
 
+    pub fn shared_knowledge(&self) -> Arc<Knowledge> {
+        self.knowledge.clone()
+    }
+
     pub fn table(&self) -> &[Vec<Option<Sizing>>] {
         &self.table
     }
@@ -158,12 +164,13 @@ impl Sizes {
             allocated: estimate.allocated,
             source: estimate.source,
             step_seconds: self.step_seconds(need, class),
+            offloads: self.workload(need).offloads(&self.classes[class.index()]),
         })
     }
 
     /// Takes a measurement; `false` when the model refuses it.
     pub fn learn(&mut self, observation: Observation) -> bool {
-        let taken = self.knowledge.learn(observation);
+        let taken = Arc::make_mut(&mut self.knowledge).learn(observation);
         self.edition += u64::from(taken);
         taken
     }

@@ -150,7 +150,7 @@ impl Tables {
         // Classes are sorted by family.
         let mut families: Vec<u32> = classes.iter().map(|class| class.family).collect();
         families.dedup();
-        let worst = vec![VerdictKind::Spills; families.len() * arms.len()];
+        let worst = vec![VerdictKind::Offloads; families.len() * arms.len()];
         let (mut empty, mut held) = (worst.clone(), worst);
         for (column, arm) in arms.iter().enumerate() {
             let sizings = snapshot

@@ -321,10 +321,10 @@ impl Look<'_, '_> {
                 "too close to call on {title}: needs {need} of {usable:.0} MiB ({source}); {REMEDY}"
             );
         }
-        let spills = if device.view.spills {
-            ", which would spill to system memory"
-        } else {
-            ""
+        let spills = match when_empty(self.shape, device) {
+            VerdictKind::Offloads => ", and would run partly on the CPU, several times slower",
+            VerdictKind::Spills => ", which would spill to system memory",
+            _ => "",
         };
         format!(
             "too large for every known device: the best, {title}, has {usable:.0} MiB of {need} MiB ({source}){spills}"

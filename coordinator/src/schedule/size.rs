@@ -10,18 +10,21 @@ use super::Sizing;
 pub(super) struct Size {
     pub least: Bytes,
     pub most: Bytes,
+    pub offloads: bool,
 }
 
 impl Size {
     const UNKNOWN: Self = Self {
         least: Bytes::ZERO,
         most: Bytes(u64::MAX),
+        offloads: false,
     };
 
     pub fn of(sizing: Option<&Sizing>) -> Self {
         sizing.map_or(Self::UNKNOWN, |known| Self {
             least: known.need.saturating_sub(known.band),
             most: known.need + known.band,
+            offloads: known.offloads,
         })
     }
 
@@ -30,6 +33,7 @@ impl Size {
         Self {
             least: self.least.max(other.least),
             most: self.most.max(other.most),
+            offloads: self.offloads || other.offloads,
         }
     }
 
@@ -38,6 +42,8 @@ impl Size {
             VerdictKind::Fits
         } else if self.least <= room {
             VerdictKind::Uncertain
+        } else if self.offloads {
+            VerdictKind::Offloads
         } else if spills {
             VerdictKind::Spills
         } else {
@@ -54,6 +60,7 @@ mod tests {
         Size {
             least: Bytes(need - band),
             most: Bytes(need + band),
+            offloads: false,
         }
     }
 
@@ -65,6 +72,12 @@ mod tests {
         assert_eq!(judge(110, 100), VerdictKind::Uncertain);
         assert_eq!(judge(111, 100), VerdictKind::TooLarge);
         assert_eq!(size(111, 10).judge(true, Bytes(100)), VerdictKind::Spills);
+        let bake = Size {
+            offloads: true,
+            ..size(111, 10)
+        };
+        assert_eq!(bake.judge(true, Bytes(100)), VerdictKind::Offloads);
+        assert_eq!(bake.judge(false, Bytes(121)), VerdictKind::Fits);
         assert_eq!(
             Size::of(None).judge(false, Bytes(100)),
             VerdictKind::Uncertain

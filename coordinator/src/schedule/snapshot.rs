@@ -59,6 +59,8 @@ pub struct Sizing {
     pub allocated: Bytes,
     pub source: Source,
     pub step_seconds: Option<f64>,
+    /// What does not fit would run partly on the CPU.
+    pub offloads: bool,
 }
 
 #[derive(Clone, Debug)]

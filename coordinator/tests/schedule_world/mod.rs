@@ -113,6 +113,7 @@ pub fn key(text: &str) -> JobKey {
 
 pub fn sizing(need_mib: u64, band_mib: u64, step_seconds: Option<f64>) -> Sizing {
     Sizing {
+        offloads: false,
         need: Bytes(need_mib * MIB),
         band: Bytes(band_mib * MIB),
         allocated: Bytes(need_mib * MIB),

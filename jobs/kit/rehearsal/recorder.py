@@ -110,7 +110,7 @@ class Recorder(TorchDispatchMode):
         if threading.current_thread().name == "backward":
             node = torch._C._current_autograd_node()
             if node is not None and not self.path:
-                return f"{self.behind or where} backward:{node.name()}"
+                return f"{self.behind or where} backward:{node.name()} {place or ''}".rstrip()
         return f"{where} {place or ''}".rstrip()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):

@@ -52,6 +52,8 @@ def build(recipe, machine, config=None):
     try:
         with torch.device(machine.device):
             model = auto.from_config(config, attn_implementation=recipe.attention)
+    except (ValueError, KeyError) as error:
+        raise RecipeError(f"model_config: this model cannot be built so: {str(error).splitlines()[0][:300]}") from error
     finally:
         torch.set_default_dtype(before)
     model.requires_grad_(False)

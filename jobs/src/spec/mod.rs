@@ -23,6 +23,8 @@ mod when;
 
 pub use error::{SpecError, SpecErrors};
 pub use file::parse;
+pub use nearest::help as nearest_help;
+pub use settings::setting_names;
 pub(crate) use file::{Marks, as_text, parse_marked};
 pub(crate) use placeholder::{Piece, escape, pieces};
 pub(crate) use reader::one_error;

@@ -32,7 +32,7 @@ pub(crate) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
 }
 
 /// What to say below "unknown ...": the nearest word, or all of them.
-pub(crate) fn help(word: &str, known: &[&str]) -> String {
+pub fn help(word: &str, known: &[&str]) -> String {
     if let Some(near) = nearest(word, known) {
         return format!("did you mean `{near}`?");
     }

@@ -22,7 +22,7 @@ pub(crate) fn range(
     let integer = table
         .take("integer")
         .and_then(|entry| reader.boolean(&entry))
-        .unwrap_or(matches!(rule, Some(Rule::Count | Rule::Seed)));
+        .unwrap_or(matches!(rule, Some(Rule::Count | Rule::Bytes | Rule::Seed)));
     table.finish(reader, KEYS);
     if !random {
         let message = format!("axis `{}` is a range, which needs `random`", entry.key);
@@ -36,7 +36,7 @@ pub(crate) fn range(
         Some("a logarithmic range must start above 0")
     } else if integer && (from.fract() != 0.0 || to.fract() != 0.0) {
         Some("a range of whole numbers needs whole bounds")
-    } else if !integer && matches!(rule, Some(Rule::Count | Rule::Seed)) {
+    } else if !integer && matches!(rule, Some(Rule::Count | Rule::Bytes | Rule::Seed)) {
         Some("this setting takes whole numbers only: integer = true")
     } else {
         None

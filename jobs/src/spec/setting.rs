@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::reader::{Entry, Reader, Span, tick};
-use super::settings::{EXACT, Home, MOST, Rule, SETTINGS, find};
+use super::settings::{EXACT, Home, MOST, MOST_BYTES, Rule, SETTINGS, find};
 use super::{nearest, value};
 
 /// A setting of the user's own program starts with this in a sweep with a `[model]`.
@@ -140,6 +140,7 @@ pub(crate) fn check(
     match rule {
         None => reader.any(value),
         Some(Rule::Count) => whole(reader, what, value, 1, MOST),
+        Some(Rule::Bytes) => whole(reader, what, value, 1, MOST_BYTES),
         Some(Rule::Seed) => whole(reader, what, value, 0, EXACT),
         Some(Rule::AtLeast(low)) => {
             number(reader, what, value, format_args!("at least {low}"), |n| {

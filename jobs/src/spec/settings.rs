@@ -7,11 +7,16 @@ pub(crate) const MOST: i64 = 100_000_000;
 /// Whole numbers up to this are exact in every reader of JSON.
 pub(crate) const EXACT: i64 = (1 << 53) - 1;
 
+/// No file of a model is larger: 16 TiB.
+pub(crate) const MOST_BYTES: i64 = 1 << 44;
+
 /// What a value may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Rule {
     /// A whole number from 1 to [`MOST`].
     Count,
+    /// A whole number from 1 to [`MOST_BYTES`].
+    Bytes,
     /// A whole number from 0 to [`EXACT`].
     Seed,
     /// A number of at least this.
@@ -91,6 +96,9 @@ const SCHEDULES: &[&str] = &[
     "inverse_sqrt",
 ];
 
+/// As llama.cpp and Ollama name them.
+pub(crate) const KV_CACHES: &[&str] = &["f16", "q8_0", "q4_0"];
+
 const ATTENTIONS: &[&str] = &["sdpa", "eager", "flash_attention_2"];
 
 /// The most usual first: a message lists only the first dozen.
@@ -113,6 +121,9 @@ pub(crate) const SETTINGS: &[Setting] = &[
     recipe("grad_accumulation", Rule::Count),
     recipe("mlp_chunk_tokens", Rule::Count),
     recipe("context_len", Rule::Count),
+    recipe("gguf_bytes", Rule::Bytes),
+    recipe("kv_cache", Rule::OneOf(KV_CACHES)),
+    recipe("parallel", Rule::Count),
     recipe("lr_schedule", Rule::OneOf(SCHEDULES)),
     recipe("warmup", Rule::AtLeast(0.0)),
     recipe("weight_decay", Rule::AtLeast(0.0)),
@@ -130,6 +141,11 @@ pub(crate) const SETTINGS: &[Setting] = &[
     model("double_quant", Rule::Flag),
     model("revision", Rule::Name),
 ];
+
+/// Their names, for whoever takes settings elsewhere than from a sweep file.
+pub fn setting_names() -> impl Iterator<Item = &'static str> {
+    SETTINGS.iter().map(|setting| setting.name)
+}
 
 pub(crate) fn find(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name == name)
@@ -155,6 +171,7 @@ mod tests {
         for setting in SETTINGS {
             let values: Vec<Value> = match setting.rule {
                 Rule::Count => vec![json!(1), json!(MOST)],
+                Rule::Bytes => vec![json!(1), json!(MOST_BYTES)],
                 Rule::Seed => vec![json!(0)],
                 Rule::AtLeast(low) => vec![json!(low)],
                 Rule::Above(low) => vec![json!(low + 1e-5)],

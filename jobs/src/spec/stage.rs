@@ -7,7 +7,7 @@ use super::names::Names;
 use super::program;
 use super::reader::{Entry, Reader, Span, Table, tick};
 use super::setting;
-use super::settings::Rule;
+use super::settings::{KV_CACHES, Rule};
 use super::types::{Params, ProbeMode, Stage};
 use super::{nearest, units};
 use crate::Kind;
@@ -21,6 +21,9 @@ const BAKE: &[(&str, Rule)] = &[
     ("guards", Rule::Name),
     ("incumbent", Rule::Name),
     ("context_len", Rule::Count),
+    ("gguf_bytes", Rule::Bytes),
+    ("kv_cache", Rule::OneOf(KV_CACHES)),
+    ("parallel", Rule::Count),
     ("max_new_tokens", Rule::Count),
     ("temperature", Rule::AtLeast(0.0)),
 ];

@@ -93,6 +93,7 @@ fn placement(record: &AttemptRecord) -> Result<Placement, Unreadable> {
             VerdictKind::Uncertain,
             VerdictKind::TooLarge,
             VerdictKind::Spills,
+            VerdictKind::Offloads,
         ],
         VerdictKind::as_str,
     )?;

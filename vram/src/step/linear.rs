@@ -32,7 +32,9 @@ impl Linear {
     pub(crate) fn forward(&self, tape: &Tape, plan: &Plan, x: &Tensor, part: Part) -> Tensor {
         tape.part(part);
         let rows = x.numel() / self.inputs;
-        let base = if plan.quant.is_kbit() {
+        let base = if plan.quant == Quant::Int8 {
+            self.eight_bit(tape, x, rows)
+        } else if plan.quant.is_kbit() {
             let made = self.dequantised(tape, plan, x, rows);
             match self.adapter {
                 // PEFT copies what the frozen layer gave before adding to it.
@@ -93,14 +95,45 @@ impl Linear {
         tape.linear(&half, &weight, rows * self.outputs)
     }
 
+    /// LLM.int8() with its threshold, for inputs without outliers: the input in fp16 and then in bytes, a product of
+    /// whole numbers, and the result in the input's type. The input itself is kept where no hook sees it.
+    fn eight_bit(&self, tape: &Tape, x: &Tensor, rows: u64) -> Tensor {
+        let (made, weight) = (rows * self.outputs, self.numel());
+        let half = (x.dtype() != Dtype::Fp16).then(|| tape.new_raw(x.numel(), Dtype::Fp16));
+        let packed = (
+            tape.new_raw(rows, Dtype::Fp32),
+            tape.new_raw(x.numel(), Dtype::U8),
+        );
+        let size = tape.new_raw(x.numel(), Dtype::Fp16);
+        let large = tape.new_raw(x.numel(), Dtype::U8);
+        drop(size);
+        drop((large, half));
+        let whole = tape.new_raw(made, Dtype::Fp32);
+        let mut out = tape.new_raw(made, Dtype::Fp16);
+        if x.dtype() != Dtype::Fp16 {
+            out = tape.new_raw(made, x.dtype());
+        }
+        drop((whole, packed));
+        let (kept, dtype, to_input) = (x.raw.clone(), x.dtype(), x.numel());
+        let node = tape.node(&[x], move |tape, _| {
+            let before = tape.log.part(Part::Dequantised);
+            let weight = tape.new_raw(weight, dtype);
+            tape.log.part(before);
+            let made = tape.new_raw(to_input, dtype);
+            tape.blas();
+            drop((weight, kept));
+            vec![Some(made)]
+        });
+        tape.output(out, node.as_ref(), 0, x.grad)
+    }
+
     fn dequantised(&self, tape: &Tape, plan: &Plan, x: &Tensor, rows: u64) -> Tensor {
         let half = tape.half.get();
         let (numel, double) = (self.numel(), plan.double_quant);
-        let kbit = plan.quant;
         let made = {
             let input = tape.to(x, half);
             let before = tape.log.part(Part::Dequantised);
-            let whole = whole_weight(tape, kbit, numel, double, half, true);
+            let whole = whole_weight(tape, numel, double, half, true);
             tape.log.part(before);
             let out = tape.new_raw(rows * self.outputs, half);
             tape.blas();
@@ -108,7 +141,7 @@ impl Linear {
             let to_input = input.numel();
             let node = tape.node(&[&input], move |tape, grads| {
                 let before = tape.log.part(Part::Dequantised);
-                let (scales, weight) = whole_weight(tape, kbit, numel, double, half, false);
+                let (scales, weight) = whole_weight(tape, numel, double, half, false);
                 drop(scales);
                 tape.log.part(before);
                 let made = tape.new_raw(to_input, half);
@@ -126,14 +159,13 @@ impl Linear {
 /// The weight in half precision and the scales it is made from (nested ones first, where they are nested).
 fn whole_weight(
     tape: &Tape,
-    quant: Quant,
     numel: u64,
     double: bool,
     half: Dtype,
     forward: bool,
 ) -> (Vec<Raw>, Raw) {
     let mut scales = Vec::new();
-    if double && quant != Quant::Int8 {
+    if double {
         // Forward adds the offset to the scales in a second block, backward in place.
         for _ in 0..if forward { 2 } else { 1 } {
             scales.push(tape.new_raw(numel.div_ceil(64), Dtype::Fp32));

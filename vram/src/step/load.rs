@@ -210,11 +210,14 @@ fn quantised(tape: &Tape, plan: &Plan, all: &[Parameter], whole: Vec<Vec<Raw>>) 
 fn quantised_weight(tape: &Tape, plan: &Plan, inputs: u64, outputs: u64) -> Vec<Raw> {
     let numel = inputs * outputs;
     if plan.quant == Quant::Int8 {
-        // One byte an element and one fp32 scale a row.
-        return vec![
-            tape.new_raw(numel, Dtype::U8),
+        // From fp16: one fp32 scale a row and one byte an element.
+        let half = (plan.half != Dtype::Fp16).then(|| tape.new_raw(numel, Dtype::Fp16));
+        let made = vec![
             tape.new_raw(outputs, Dtype::Fp32),
+            tape.new_raw(numel, Dtype::U8),
         ];
+        drop(half);
+        return made;
     }
     // Scales of blocks of 64, packed halves, the code book of 16 and what it is made with.
     let scales = tape.new_raw(numel.div_ceil(64), Dtype::Fp32);

@@ -1,0 +1,55 @@
+//! `sweep vram evaluate ROWS.jsonl`: predictions for a table of measured steps, beside what was measured. Learns from
+//! other tables or from the other rows, if asked to; from nothing else, not even the shipped measurements.
+
+use std::path::PathBuf;
+
+use super::input;
+use crate::context::Context;
+use crate::error::{Error, Exit};
+use crate::{out, render};
+
+/// Predict a table of measured steps, and say how far off the predictions are
+///
+/// One JSON object a line: docs/memory-model.md lists the fields. Nothing is learned unless asked for.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Table of measured steps (JSON lines); - for standard input
+    #[arg(value_name = "ROWS.jsonl")]
+    pub rows: PathBuf,
+    /// Table of other steps to learn from; may be repeated
+    #[arg(long, value_name = "ROWS.jsonl")]
+    pub learn_from: Vec<PathBuf>,
+    /// Learn from the other rows of the table, for each row
+    #[arg(long)]
+    pub leave_one_out: bool,
+}
+
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Error> {
+    let rows = input::table(&args.rows)?;
+    let others: Vec<String> = args
+        .learn_from
+        .iter()
+        .map(|path| input::table(path))
+        .collect::<Result<_, _>>()?;
+    let texts: Vec<&str> = others.iter().map(String::as_str).collect();
+    let evaluation = vram::evaluate(&rows, &texts, args.leave_one_out).map_err(|error| {
+        // Which of the tables it stands in is found by reading them one by one, in their order.
+        let paths = std::iter::once(&args.rows).chain(&args.learn_from);
+        let tables = paths.zip(std::iter::once(rows.as_str()).chain(texts.iter().copied()));
+        let mut wrong = tables.filter(|(_, text)| vram::evaluate(text, &[], false).is_err());
+        let path = wrong.next().map_or(&args.rows, |(path, _)| path);
+        Error::BadInput(format!(
+            "{}:{}: {}",
+            input::name(path),
+            error.line,
+            in_its_line(&error.message)
+        ))
+    })?;
+    out::document(context, &evaluation, render::vram::evaluate::text)?;
+    Ok(Exit::DONE)
+}
+
+/// Each row was read by itself, so the reader's own line is always the first.
+pub fn in_its_line(message: &str) -> String {
+    message.replace(" at line 1 column ", " at column ")
+}

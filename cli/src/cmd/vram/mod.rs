@@ -1,0 +1,41 @@
+//! `sweep vram predict|evaluate|replay|report|models|cards`: the memory model by itself, without a sweep. Runs
+//! nothing on any card and changes nothing; only `--ask` and `report` need a coordinator's knowledge.
+
+mod evaluate;
+mod input;
+mod known;
+mod predict;
+mod replay;
+mod report;
+mod rows;
+mod settings;
+mod target;
+
+pub use known::KnownModel;
+pub use predict::Found;
+
+use crate::context::Context;
+use crate::error::{Error, Exit};
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Verb {
+    Predict(predict::Args),
+    Evaluate(evaluate::Args),
+    Replay(replay::Args),
+    Report(report::Args),
+    /// List the models known by name
+    Models,
+    /// List the cards known by name, with the source of each number
+    Cards,
+}
+
+pub async fn run(verb: Verb, context: &Context) -> Result<Exit, Error> {
+    match verb {
+        Verb::Predict(args) => predict::run(args, context).await,
+        Verb::Evaluate(args) => evaluate::run(&args, context),
+        Verb::Replay(args) => replay::run(&args, context),
+        Verb::Report(args) => report::run(&args, context).await,
+        Verb::Models => known::models(context),
+        Verb::Cards => known::cards(context),
+    }
+}
