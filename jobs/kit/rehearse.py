@@ -1,23 +1,29 @@
 """Rehearses the training step of a recipe without a card and without weights, and writes its allocation stream.
 
-usage: rehearse.py SETTINGS.json --out STREAM.gz [--mode train|probe] [--workspace-mib N] [--layers N] [--off NAME]...
-       rehearse.py --rows ROWS.jsonl --out-dir DIR [--limit N]
+usage: rehearse.py SETTINGS.json --out STREAM.gz [--mode train|probe] [--device NAME] [--layers N] [--off NAME]...
+       rehearse.py --rows ROWS.jsonl --out-dir DIR [--at-once N]   streams kept by content: what is there is not made again
+       rehearse.py --check                                         versions, or the package that is missing
 
-Prints one JSON line: peaks in MiB, seconds, versions, doubts. Exit code 0; 64 for a recipe that cannot be rehearsed,
-69 where a package is missing.
+Prints one JSON line a recipe: peaks in MiB, seconds, versions, doubts. NAME is a card's (`RTX 3060 Ti`) or one of
+turing, ampere, hopper, blackwell, rocm. Exit code 0; 64 for a recipe that cannot be rehearsed, 69 where a package is
+missing.
 """
 import argparse
 import contextlib
+import dataclasses
 import gzip
+import hashlib
 import json
 import os
+import pathlib
+import subprocess
 import sys
 import time
 
 try:
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
-    from rehearsal import imitations, versions
+    from rehearsal import devices, imitations, versions
     from rehearsal.machine import Rehearsal
     from rehearsal.recorder import MIB, Recorder
     from step import model as models
@@ -27,11 +33,11 @@ except ImportError as error:   # one line that the agent types
     sys.exit(69)
 
 
-def rehearse(recipe, workspace_mib=32.0, layers=None, off=()):
+def rehearse(recipe, device=devices.AMPERE, layers=None, off=()):
     """(recorder, config): the stream of the whole recipe, from the first tensor to the end of its last step."""
     config = models.config_of(recipe)
     _shortened(config, layers)
-    recorder = Recorder(imitations.Imitations(recipe, off), int(workspace_mib * MIB))
+    recorder = Recorder(imitations.Imitations(recipe, device, off), int(device.workspace_mib * MIB))
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     machine = Rehearsal(recorder, fake, recipe)
     with recorder.imitations.installed(), _paths(recorder), fake, recorder:
@@ -86,7 +92,8 @@ def summary(recipe, config, recorder, seconds):
         "pre_step_mib": mib.get("pre_step_mib"), "after_load_mib": mib.get("after_load_mib"),
         "forward_peak_mib": mib.get("forward_mib"), "backward_peak_mib": mib.get("backward_mib"),
         "peak_allocated_mib": round(recorder.peak / MIB, 1), "events": len(recorder.lines),
-        "workspace_mib": recorder.workspace / MIB, "seconds": round(seconds, 1), "versions": versions.installed(),
+        "workspace_mib": recorder.workspace / MIB,
+        "device": recorder.imitations.device.name, "seconds": round(seconds, 1), "versions": versions.installed(),
         "doubts": versions.doubts(recipe, config), "off": sorted(recorder.imitations.off),
     }
 
@@ -102,22 +109,36 @@ def write(path, recorder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("settings", nargs="?")
+    parser.add_argument("--check", action="store_true")
     parser.add_argument("--out")
     parser.add_argument("--mode", choices=("train", "probe"), default="train")
-    parser.add_argument("--workspace-mib", type=float, default=32.0)
+    parser.add_argument("--device", default="ampere")
+    parser.add_argument("--workspace-mib", type=float)
     parser.add_argument("--layers", type=int)
     parser.add_argument("--off", action="append", default=[])
     parser.add_argument("--rows")
+    parser.add_argument("--row", help=argparse.SUPPRESS)
     parser.add_argument("--out-dir")
+    parser.add_argument("--at-once", type=int, default=1)
     asked = parser.parse_args()
+    if asked.check:
+        print(json.dumps({"versions": versions.installed(), "kit": kit_hash()}))
+        return 0
     if asked.rows:
         return rows(asked)
-    if not asked.settings:
+    if not asked.settings and not asked.row:
         parser.error("give SETTINGS.json, or --rows")
     try:
-        recipe = recipes.read_file(asked.settings, asked.mode)
+        if asked.row:
+            row = json.loads(asked.row)
+            recipe, device = recipes.of_row(row), devices.of(row.get("gpu"), row.get("vendor") or "")
+        else:
+            recipe = recipes.read_file(asked.settings, asked.mode)
+            device = devices.ALL.get(asked.device) or devices.of(asked.device)
+        if asked.workspace_mib is not None:
+            device = dataclasses.replace(device, workspace_mib=asked.workspace_mib)
         start = time.monotonic()
-        recorder, config = rehearse(recipe, asked.workspace_mib, asked.layers, asked.off)
+        recorder, config = rehearse(recipe, device, asked.layers, asked.off)
     except (recipes.RecipeError, OSError, json.JSONDecodeError) as error:
         print(json.dumps({"error": "bad_recipe", "message": str(error)}))
         return 64
@@ -127,24 +148,69 @@ def main():
     return 0
 
 
+def kit_hash():
+    """Of everything that a rehearsal runs: another kit makes other streams."""
+    folder, summed = pathlib.Path(__file__).resolve().parent, hashlib.sha256()
+    for path in sorted([folder / "rehearse.py", *folder.glob("step/*.py"), *folder.glob("rehearsal/*.py")]):
+        summed.update(path.name.encode() + b"\0" + path.read_bytes())
+    return summed.hexdigest()[:16]
+
+
+def content_key(row):
+    """Rows of one content share one stream, whatever was measured of them and under whatever limit."""
+    recipe, device = recipes.of_row(row), devices.of(row.get("gpu"), row.get("vendor") or "")
+    said = {**dataclasses.asdict(recipe), "memory_fixes": sorted(recipe.memory_fixes), "device": dataclasses.asdict(device),
+            "versions": versions.installed(), "kit": kit_hash()}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+
+
 def rows(asked):
-    """Every row of a table: a stream each, and a line each on standard output."""
-    os.makedirs(asked.out_dir, exist_ok=True)
-    with open(asked.rows, encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
+    """A line each on standard output, in the order of the rows; each stream is made in a process of its own."""
+    folder = pathlib.Path(asked.out_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    lines, todo = [], {}
+    for number, line in enumerate(pathlib.Path(asked.rows).read_text(encoding="utf-8").splitlines(), 1):
+        if line.strip():
             row = json.loads(line)
-            start = time.monotonic()
             try:
-                recipe = recipes.of_row(row)
-                recorder, config = rehearse(recipe, asked.workspace_mib, asked.layers, asked.off)
+                key = content_key(row)
             except recipes.RecipeError as error:
-                print(json.dumps({"line": number, "error": "bad_recipe", "message": str(error)}), flush=True)
+                lines.append((number, None, {"error": "bad_recipe", "message": str(error)}))
                 continue
-            write(os.path.join(asked.out_dir, f"{number}.gz"), recorder)
-            print(json.dumps({"line": number, **summary(recipe, config, recorder, time.monotonic() - start)}), flush=True)
+            lines.append((number, key, None))
+            if not (folder / f"{key}.json").exists():
+                todo.setdefault(key, row)
+    _made(folder, list(todo.items()), max(1, asked.at_once))
+    for number, key, said in lines:
+        known = folder / f"{key}.json"
+        if said is None:
+            said = json.loads(known.read_text(encoding="utf-8")) if known.exists() else {"error": "failed"}
+        stream = f"{key}.gz" if key and "error" not in said else None
+        print(json.dumps({"line": number, "stream": stream, **said}))
     return 0
+
+
+def _made(folder, todo, at_once):
+    running = []
+    while todo or running:
+        while todo and len(running) < at_once:
+            key, row = todo.pop(0)
+            command = [sys.executable, os.path.abspath(__file__), "--row", json.dumps(row), "--out", str(folder / f"{key}.gz")]
+            running.append((key, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)))
+        for one in list(running):
+            key, process = one
+            try:
+                said, complained = process.communicate(timeout=0.5)
+            except subprocess.TimeoutExpired:
+                continue
+            running.remove(one)
+            last = said.strip().splitlines()[-1] if said.strip() else ""
+            if process.returncode in (0, 64) and last:
+                part = folder / f"{key}.json.part"
+                part.write_text(last, encoding="utf-8")
+                part.replace(folder / f"{key}.json")
+            else:
+                print(complained[-2000:], file=sys.stderr)
 
 
 if __name__ == "__main__":

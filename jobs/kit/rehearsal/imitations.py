@@ -9,12 +9,14 @@ import threading
 import torch
 import torch.nn as nn
 
+from . import devices
+
 ALL = (
     "accumulate_in_place",    # gradients are summed in place on a device, not for tensor subclasses
     "backward_thread",        # backward runs in a thread of its own, at autocast nesting 0: its cache is cleared there
     "blas_workspaces",        # each thread that multiplies matrices holds one workspace
     "boolean_dropout_mask",   # dropout's mask takes a byte an element
-    "flash_attention",        # grouped heads stay grouped, dK and dV are made per query head, fp32 scratch
+    "attention_kernels",      # flash attention keeps grouped heads grouped and sums dQ in fp32; ROCm's does not sum
     "aligned_bias",           # a boolean mask becomes an aligned bias for the memory-efficient kernel
     "attention_autocast",     # attention casts to half precision under autocast
     "untraced_masks",         # masks are made as outside of tracing
@@ -25,11 +27,11 @@ ALL = (
 
 
 class Imitations:
-    def __init__(self, recipe, off=()):
+    def __init__(self, recipe, device=devices.HOPPER, off=()):
         unknown = set(off) - set(ALL)
         if unknown:
             raise ValueError(f"unknown imitations {sorted(unknown)}; known: {', '.join(ALL)}")
-        self.recipe, self.off = recipe, frozenset(off)
+        self.recipe, self.device, self.off = recipe, device, frozenset(off)
 
     def on(self, name):
         return name not in self.off
@@ -105,11 +107,15 @@ class Imitations:
         if self.recipe.autocast and self.on("attention_autocast"):
             q, k, v = (one.to(half) for one in (q, k, v))
         groups = module.num_key_value_groups
-        flash = mask is None and q.dtype != torch.float32 and self.on("flash_attention")
-        if flash:
+        kernel = self.device.plain if mask is None else self.device.masked
+        if not self.on("attention_kernels"):
+            kernel = "efficient"
+        if kernel == "flash" and q.dtype != torch.float32:
             return Flash.apply(q, k, v).transpose(1, 2).contiguous(), None
         k, v = _repeated(k, groups), _repeated(v, groups)
         bias = None if mask is None else self.bias(q, mask)
+        if kernel == "triton":
+            return Triton.apply(q, k, v, bias).transpose(1, 2).contiguous(), None
         kernel = torch.ops.aten._scaled_dot_product_efficient_attention
         made = kernel(q, k, v, bias, True, dropout, mask is None, scale=scaling)[0]
         return made.transpose(1, 2).contiguous(), None
@@ -166,3 +172,23 @@ class Flash(torch.autograd.Function):
         if k.shape[1] != heads:
             scratch += [torch.empty_like(q), torch.empty_like(q)]
         return made
+
+
+class Triton(torch.autograd.Function):
+    """ROCm's attention: it sums dQ where it stands, so that no fp32 copy of it is made."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, bias):
+        batch, heads, tokens, width = q.shape
+        out = q.new_empty(batch, tokens, heads, width).transpose(1, 2)
+        kept = (q, k, v, out, q.new_empty(batch, heads, tokens, dtype=torch.float32))
+        ctx.save_for_backward(*(kept if bias is None else (*kept, bias)))
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        q, k, v, _, sums, *_ = ctx.saved_tensors
+        scratch = torch.empty_like(sums)
+        made = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+        del scratch
+        return (*made, None)

@@ -1,0 +1,41 @@
+"""What of a card changes the sizes of blocks: its BLAS workspace and the attention kernels that PyTorch takes on it.
+
+The same table as vram/src/row.rs, by the card's name; an unknown one is taken for an NVIDIA card of the Ampere years.
+"""
+import dataclasses
+
+MIB = 2**20
+#: PyTorch's own choice (aten/src/ATen/cuda/CublasHandlePool.cpp): 2 x 4 MiB + 8 x 16 KiB before Hopper.
+SMALL, LARGE = 8.125, 32.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    name: str
+    workspace_mib: float
+    #: Where attention needs no mask, and where it does: flash, efficient, triton.
+    plain: str
+    masked: str
+
+
+TURING = Device("turing", SMALL, "efficient", "efficient")
+AMPERE = Device("ampere", SMALL, "flash", "efficient")
+HOPPER = Device("hopper", LARGE, "flash", "efficient")
+BLACKWELL = Device("blackwell", LARGE, "flash", "efficient")
+ROCM = Device("rocm", LARGE, "triton", "triton")
+ALL = {one.name: one for one in (TURING, AMPERE, HOPPER, BLACKWELL, ROCM)}
+_NAMES = (
+    (ROCM, ("AMD", "Radeon", "RX ")),
+    (TURING, ("T4", "RTX 20", "GTX 16", "V100")),
+    (HOPPER, ("H100", "H200", "GH200")),
+    (BLACKWELL, ("RTX 50", "B200", "B100", "GB10")),
+)
+
+
+def of(gpu, vendor=""):
+    if vendor == "amd":
+        return ROCM
+    for device, names in _NAMES:
+        if any(name in (gpu or "") for name in names):
+            return device
+    return AMPERE
