@@ -107,7 +107,8 @@ def write(path):
     numbers, count, part = {}, 0, f"{path}.part"
     with gzip.open(part, "wt", compresslevel=6, encoding="utf-8") as file:
         for entry in trace:
-            action, size, address = entry["action"], entry["size"], entry["addr"]
+            # An out of memory has no address.
+            action, size, address = entry["action"], entry.get("size", 0), entry.get("addr")
             if action == "alloc":
                 numbers[address] = count
                 count += 1
@@ -139,7 +140,11 @@ def rows(asked):
             measured = json.loads(said.strip().splitlines()[-1])
         except (IndexError, ValueError):
             measured = {"status": "failed", "message": complained[-400:]}
-        done[number] = {**row, **measured}
+        done[number] = {"line": number, **row, **measured}
+        table = os.path.join(asked.out_dir, "rows.jsonl")
+        with open(f"{table}.part", "w", encoding="utf-8") as kept:
+            kept.writelines(json.dumps(done[one]) + "\n" for one in sorted(done))
+        os.replace(f"{table}.part", table)
         print(json.dumps({"line": number, **{key: measured.get(key) for key in ("status", "peak_allocated_mib", "seconds", "message")}}),
               flush=True)
 
@@ -159,10 +164,6 @@ def rows(asked):
         running.append((number, row, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)))
     for one in running:
         finish(one)
-    part = os.path.join(asked.out_dir, "rows.jsonl")
-    with open(part, "w", encoding="utf-8") as file:
-        for number in sorted(done):
-            file.write(json.dumps(done[number]) + "\n")
     return 0
 
 

@@ -2,12 +2,16 @@
 //! allocator's model; and from two short models of the same shape, since each stage's peak is a line in the number of
 //! layers. The first is exact and takes tens of milliseconds, the second one or two and is off by the rounding to blocks.
 
+mod short;
+mod walk;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::step::{AFTER_LOAD, NEXT_STEP, Plan, SEGMENT, stream};
-use crate::stream::{Event, Stream};
+use crate::step::{Plan, mask_bytes, needs_mask, stream};
 use crate::tape::Part;
+use short::{SHORT, Standing, extended};
+use walk::Walk;
 
 /// What the closed form says of one planned run.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +29,14 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
+    fn new(name: &'static str, live: walk::Live) -> Self {
+        let parts = Part::ALL.into_iter().zip(live);
+        Self {
+            name,
+            parts: parts.filter(|(_, bytes)| *bytes > 0).collect(),
+        }
+    }
+
     pub(crate) fn total(&self) -> u64 {
         self.parts
             .values()
@@ -63,95 +75,65 @@ pub(crate) fn footprint_of(plan: &Plan) -> Arc<Footprint> {
     made
 }
 
-/// Layers of the two short models: a first and a last layer, and one or two between them.
-const SHORT: [u64; 2] = [3, 4];
-
 pub(crate) fn footprint(plan: &Plan) -> Footprint {
-    if plan.arch.layers <= SHORT[1] {
-        let whole = Walk::of(&stream(plan));
-        return between(&whole, &whole, 0);
+    let arch = &plan.arch;
+    let masks = [true, false].map(|slides| needs_mask(plan, slides));
+    let both_kinds = arch.sliding_window.is_some() && (2..=arch.layers).contains(&arch.full_every);
+    let patterned = both_kinds && masks.contains(&true);
+    let mixed = patterned && masks.contains(&false);
+    if arch.layers <= SHORT + 1 || (mixed && !plan.checkpointing) {
+        return Walk::of(&stream(plan)).footprint();
     }
-    let [few, more] = SHORT.map(|layers| {
+    if !patterned {
+        return extended(plan, &Standing::of(arch.layers, |_| true));
+    }
+    if !mixed {
+        // All layers cost the same, but the mask of those that attend to everything is there until the first of them
+        // has run backward, which is the second layer of the short models.
         let mut short = plan.clone();
-        short.arch.layers = layers;
-        // Of a sliding pattern keep what is alive longest: the first layer slides, one attends to everything.
-        if short.arch.full_every > layers {
-            short.arch.full_every = 2;
-        }
-        Walk::of(&stream(&short))
-    });
-    between(&few, &more, plan.arch.layers - SHORT[1])
-}
-
-/// `more` and its difference to `few`, `times` over.
-fn line(few: u64, more: u64, times: u64) -> u64 {
-    let slope = i128::from(more) - i128::from(few);
-    u64::try_from(i128::from(more) + slope * i128::from(times)).unwrap_or(0)
-}
-
-fn between(few: &Walk, more: &Walk, times: u64) -> Footprint {
-    let stages = few.stages.iter().zip(&more.stages);
+        short.arch.full_every = 2;
+        let masked = |layer: u64| layer + 1 >= arch.full_every;
+        let standing = Standing {
+            first: true,
+            freed_before_second: (arch.full_every > 2).then(|| mask_bytes(plan)),
+            ..Standing::of(arch.layers, masked)
+        };
+        return extended(&short, &standing);
+    }
+    // Short models with layers of both kinds would differ in which kind comes last, and a line through them would count
+    // that difference once a layer. What lives on between checkpointed layers is the same for both kinds, so each stage
+    // is that of the kind which needs more, where layers of that kind stand.
+    let mut sliding = plan.clone();
+    sliding.arch.full_every = 0;
+    let full = Plan {
+        // The first layer slides in every pattern, and holds the mask until the end.
+        full_from: Some(1),
+        ..sliding.clone()
+    };
+    let is_sliding = |layer: u64| arch.is_sliding(layer);
+    let sliding = extended(&sliding, &Standing::of(arch.layers, is_sliding));
+    let full = extended(
+        &full,
+        &Standing::of(arch.layers, |layer| !is_sliding(layer)),
+    );
     Footprint {
-        after_load: line(few.after_load, more.after_load, times),
-        pre_step: line(few.pre_step, more.pre_step, times),
-        stages: stages
-            .filter_map(|stages| top(few, more, stages, times))
-            .collect(),
+        stages: largest(sliding.stages.into_iter().chain(full.stages)),
+        ..full
     }
 }
 
-/// Where within a stage most is alive: its events in both short models side by side, each extended on its own line.
-fn top(few: &Walk, more: &Walk, stages: (&Span, &Span), times: u64) -> Option<Stage> {
-    let (a, b) = stages;
-    let (long_a, long_b) = (a.end - a.start, b.end - b.start);
-    // A stage that grows with the layers is alike in its beginning or (forward) from its last layer on.
-    let layer = long_b.saturating_sub(long_a);
-    let length = if a.ends_alike || !few.checkpointed {
-        long_a.saturating_sub(2 * layer)
-    } else {
-        long_a.min(long_b)
-    };
-    let (from_a, from_b) = if a.ends_alike {
-        (a.end - length, b.end - length)
-    } else {
-        (a.start, b.start)
-    };
-    let totals = few.totals[from_a..]
-        .iter()
-        .zip(&more.totals[from_b..])
-        .take(length);
-    let extended = totals
-        .map(|(few, more)| line(*few, *more, times))
-        .enumerate();
-    let (at, _) = extended.max_by_key(|(at, total)| (*total, std::cmp::Reverse(*at)))?;
-    let (few, more) = (few.alive(from_a + at), more.alive(from_b + at));
-    let parts = Part::ALL
-        .into_iter()
-        .map(|part| (part, line(few[part as usize], more[part as usize], times)));
-    Some(Stage {
-        name: b.name,
-        parts: parts.filter(|(_, bytes)| *bytes > 0).collect(),
-    })
-}
-
-/// Allocations of one stage.
-struct Span {
-    name: &'static str,
-    start: usize,
-    end: usize,
-    ends_alike: bool,
-}
-
-/// A stream with what is alive after each of its allocations. (Frees differ in number: a cache that is cleared at once
-/// holds more, the more layers there are.)
-struct Walk {
-    events: Vec<Event>,
-    totals: Vec<u64>,
-    stages: Vec<Span>,
-    after_load: u64,
-    pre_step: u64,
-    /// Layers run again in backward, each a segment; else backward is one stage.
-    checkpointed: bool,
+/// The largest of each name, in the order of the names.
+fn largest(stages: impl Iterator<Item = Stage>) -> Vec<Stage> {
+    let mut by_place: BTreeMap<usize, Stage> = BTreeMap::new();
+    for stage in stages {
+        let names = NAMES.as_flattened().iter();
+        let place = names.take_while(|name| **name != stage.name).count();
+        let known = by_place.get(&place);
+        if known.is_none_or(|known| stage.total() > known.total()) {
+            by_place.insert(place, stage);
+        }
+    }
+    by_place.into_values().collect()
 }
 
 /// Names of the stages of the first and of later steps: later ones have the optimizer's state.
@@ -172,109 +154,139 @@ const NAMES: [[&str; 5]; 2] = [
     ],
 ];
 
-impl Walk {
-    fn of(stream: &Stream) -> Self {
-        let mut walk = Self {
-            events: stream.events.clone(),
-            totals: Vec::with_capacity(stream.events.len()),
-            stages: Vec::new(),
-            after_load: 0,
-            pre_step: 0,
-            checkpointed: stream.events.contains(&Event::Mark(SEGMENT)),
-        };
-        let (mut sizes, mut total) = (Vec::with_capacity(stream.events.len() / 2), 0);
-        for event in &stream.events {
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::{select, subsequence};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::stream::Event;
+    use crate::{Backend, DeviceClass, Mode, Row, Settings, Workload};
+
+    /// The largest sum of blocks of the whole stream, from the step's beginning on.
+    fn summed(plan: &Plan) -> u64 {
+        let (mut sizes, mut total, mut top) = (Vec::new(), 0, 0);
+        for event in &stream(plan).events {
             match *event {
                 Event::Alloc { bytes, .. } => {
-                    sizes.push(rounded(bytes));
-                    total += rounded(bytes);
-                    walk.totals.push(total);
+                    sizes.push(bytes.div_ceil(512) * 512);
+                    total += bytes.div_ceil(512) * 512;
                 }
                 Event::Free { alloc } => total -= sizes[alloc as usize],
-                Event::Mark(AFTER_LOAD) => walk.after_load = total,
-                Event::Mark(1) => walk.pre_step = total,
+                Event::Mark(1) => top = 0,
                 Event::Mark(_) | Event::EmptyCache => {}
             }
+            top = top.max(total);
         }
-        walk.find_stages();
-        walk
+        top
     }
 
-    fn find_stages(&mut self) {
-        let marks = |wanted: u8| {
-            self.events
-                .iter()
-                .filter(|event| **event == Event::Mark(wanted))
-                .count()
+    fn off(plan: &Plan) -> f64 {
+        let said = footprint(plan).peak().map_or(0, Stage::total);
+        (said as f64 / summed(plan) as f64 - 1.0).abs()
+    }
+
+    fn plan_of(config: &Value, recipe: &Value) -> Plan {
+        let mut settings: Settings = serde_json::from_value(recipe.clone()).unwrap();
+        settings.insert("model".to_owned(), json!("somebody/model"));
+        settings.insert("model_config".to_owned(), config.clone());
+        let work = Workload::new(Mode::Train, &settings, None).unwrap();
+        let class = DeviceClass {
+            name: "NVIDIA H200".to_owned(),
+            backend: Backend::Cuda,
+            os: "linux".to_owned(),
+            spills: false,
+            simulated: false,
         };
-        let each = marks(SEGMENT) / marks(2).max(1);
-        let (mut step, mut place, mut stages) = (0, 0, Vec::new());
-        let mut open: Option<(&'static str, usize, bool)> = None;
-        let mut at = 0;
-        for event in &self.events {
-            at += usize::from(matches!(event, Event::Alloc { .. }));
-            let next = match *event {
-                Event::Mark(1) => Some((NAMES[0][0], true)),
-                Event::Mark(NEXT_STEP) => {
-                    (step, place) = (1, 0);
-                    Some((NAMES[1][0], true))
-                }
-                Event::Mark(2) => Some((NAMES[step][1], false)),
-                Event::Mark(SEGMENT) => {
-                    place += 1;
-                    // Layers between the first and the last to be run again lie between them in memory, too.
-                    match place {
-                        1 => Some((NAMES[step][2], false)),
-                        2 if each > 2 => Some(("", false)),
-                        place if place == each => Some((NAMES[step][3], false)),
-                        _ => None,
-                    }
-                }
-                Event::Mark(3) => Some((NAMES[step][4], true)),
-                Event::Mark(4) => Some(("", false)),
-                _ => None,
-            };
-            let Some((name, ends_alike)) = next else {
-                continue;
-            };
-            if let Some((name, start, ends_alike)) = open.take() {
-                stages.push(Span {
-                    name,
-                    start,
-                    end: at,
-                    ends_alike,
+        crate::planning::plan(&work.recipe.unwrap(), Mode::Train, &class).unwrap()
+    }
+
+    fn config() -> impl Strategy<Value = Value> {
+        let families = [
+            "llama",
+            "mistral",
+            "qwen2",
+            "qwen3",
+            "gemma2",
+            "gemma3_text",
+            "gemma3",
+            "phi3",
+        ];
+        let shape = (6u64..28, 1u64..9, 1u64..4, 1u64..5, 1u64..12, 1u64..64);
+        let window = proptest::option::of(8u64..3000);
+        (select(families.to_vec()), shape, window, any::<bool>()).prop_map(
+            |(family, (layers, heads, groups, head, inter, vocab), window, tied)| {
+                let text = json!({
+                    "model_type": family, "hidden_size": heads * groups * 32 * head, "intermediate_size": inter * 256,
+                    "num_hidden_layers": layers, "num_attention_heads": heads * groups, "num_key_value_heads": heads,
+                    "head_dim": 32 * head, "vocab_size": vocab * 1000, "sliding_window": window,
+                    "tie_word_embeddings": tied,
                 });
-            }
-            open = (!name.is_empty()).then_some((name, at, ends_alike));
-        }
-        self.stages = stages;
+                if family != "gemma3" {
+                    return text;
+                }
+                json!({"model_type": "gemma3", "text_config": text, "vision_config": {"hidden_size": 128,
+                    "intermediate_size": 256, "num_hidden_layers": 2, "image_size": 56, "patch_size": 14}})
+            },
+        )
     }
 
-    /// Bytes alive after an allocation, by part.
-    fn alive(&self, at: usize) -> [u64; Part::ALL.len()] {
-        let mut live = [0; Part::ALL.len()];
-        let mut blocks = Vec::new();
-        for event in &self.events {
-            if blocks.len() > at {
-                break;
-            }
-            match *event {
-                Event::Alloc { bytes, label } => {
-                    let part = (label as usize).min(Part::ALL.len() - 1);
-                    blocks.push((rounded(bytes), part));
-                    live[part] += rounded(bytes);
-                }
-                Event::Free { alloc } => {
-                    let (bytes, part) = blocks[alloc as usize];
-                    live[part] -= bytes;
-                }
-                Event::Mark(_) | Event::EmptyCache => {}
-            }
-        }
-        live
+    fn recipe() -> impl Strategy<Value = Value> {
+        let fixes = [
+            "chunked_mlp",
+            "save_on_cpu",
+            "bf16_lm_head",
+            "logits_to_keep",
+            "chunked_loss",
+            "save_on_cpu_skips_weights",
+        ];
+        let quants = select(&["nf4", "int8", "bf16", "fp32"]);
+        let optimizers = select(&["adamw", "adamw_8bit", "paged_adamw_32bit", "sgd"]);
+        let attention = select(&["sdpa", "sdpa", "eager"]);
+        let switches = (any::<bool>(), any::<bool>(), any::<bool>());
+        let sizes = (1u64..4000, 1u64..80, 1u64..4);
+        (
+            subsequence(fixes.to_vec(), 0..=6),
+            quants,
+            optimizers,
+            attention,
+            switches,
+            sizes,
+        )
+            .prop_map(
+                |(fixes, quant, optimizer, attention, (checkpointing, dora, dropout), (seq, rank, batch))| {
+                    json!({
+                        "quant": quant, "rank": rank, "seq_len": seq, "batch": batch, "response_len": 1 + seq / 3,
+                        "memory_fixes": fixes, "gradient_checkpointing": checkpointing, "attention": attention,
+                        "dora": dora && quant == "nf4", "dropout": if dropout { 0.1 } else { 0.0 },
+                        "mlp_chunk_tokens": 256, "optimizer": optimizer,
+                        "targets": ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj",
+                            "qkv_proj", "gate_up_proj"],
+                    })
+                },
+            )
     }
-}
 
-fn rounded(bytes: u64) -> u64 {
-    bytes.div_ceil(512) * 512
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        #[test]
+        fn two_short_models_say_what_the_whole_one_does(config in config(), recipe in recipe()) {
+            let off = off(&plan_of(&config, &recipe));
+            prop_assert!(off < 0.002, "{off}");
+        }
+    }
+
+    #[test]
+    fn the_shipped_tables_come_out_exactly() {
+        let tables = [
+            include_str!("../data/h200.jsonl"),
+            include_str!("../data/t4.jsonl"),
+        ];
+        for line in tables.into_iter().flat_map(str::lines) {
+            let plan = serde_json::from_str::<Row>(line).unwrap().plan().unwrap();
+            assert!(off(&plan) < 0.0001, "{line}");
+        }
+    }
 }

@@ -70,6 +70,7 @@ pub(crate) fn plan(recipe: &Recipe, mode: Mode, class: &DeviceClass) -> Option<P
         steps: if trains { STEPS } else { 0 },
         cache_emptied_before_adapters: recipe.has_fix("cache_emptied_before_adapters"),
         workspace: workspace(class),
+        full_from: None,
     })
 }
 

@@ -211,6 +211,7 @@ impl Row {
             },
             cache_emptied_before_adapters: self.cache_emptied_before_adapters.unwrap_or(false),
             workspace: generation.workspace(),
+            full_from: None,
         })
     }
 }

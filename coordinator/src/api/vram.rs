@@ -137,3 +137,26 @@ async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| Status::internal(format!("the memory model broke: {error}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_cannot_be_read_is_refused_by_its_field() {
+        let device = |class: &str| PredictDevice {
+            class: class.to_owned(),
+            usable_mib: 8192.0,
+            held_mib: f64::NAN,
+        };
+        let said = |devices: &[PredictDevice]| named(devices).map(|_| ()).unwrap_err().to_string();
+        assert!(said(&[device("{}")]).starts_with("`class` of the request: missing field `name`"));
+        let many = vec![device("{}"); DEVICES_MAX + 1];
+        assert_eq!(said(&many), "257 devices are too many: at most 256");
+        let mode: Result<vram::Mode, Refusal> = read("mode", "\"sleep\"");
+        assert!(matches!(mode, Err(Refusal::Invalid(why)) if why.contains("`mode`")));
+        let card = r#"{"name": "a", "backend": "cuda", "os": "linux", "spills": false, "simulated": false}"#;
+        let asked = named(&[device(card)]).unwrap();
+        assert_eq!(asked[0].load.room(), Bytes::from_mib(8192.0));
+    }
+}

@@ -23,10 +23,10 @@ mod when;
 
 pub use error::{SpecError, SpecErrors};
 pub use file::parse;
-pub use nearest::help as nearest_help;
-pub use settings::setting_names;
 pub(crate) use file::{Marks, as_text, parse_marked};
+pub use nearest::help as nearest_help;
 pub(crate) use placeholder::{Piece, escape, pieces};
 pub(crate) use reader::one_error;
+pub use settings::setting_names;
 pub use types::*;
 pub(crate) use value::{canonical, same};

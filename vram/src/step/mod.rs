@@ -14,4 +14,4 @@ mod plan;
 mod run;
 
 pub(crate) use plan::{Held, Kernel, Plan};
-pub(crate) use run::{AFTER_LOAD, NEXT_STEP, SEGMENT, stream};
+pub(crate) use run::{AFTER_LOAD, BLOCK, NEXT_STEP, SEGMENT, mask_bytes, needs_mask, stream};

@@ -68,6 +68,8 @@ pub(crate) struct Plan {
     pub cache_emptied_before_adapters: bool,
     /// Bytes of a BLAS workspace.
     pub workspace: u64,
+    /// Of short models only: layers from here on attend to everything, whatever the model's pattern says.
+    pub full_from: Option<u64>,
 }
 
 impl Plan {
@@ -90,6 +92,14 @@ impl Plan {
             Dtype::Fp32
         } else {
             self.half
+        }
+    }
+
+    /// Whether a layer attends within the sliding window only.
+    pub(crate) fn slides(&self, layer: u64) -> bool {
+        match self.full_from {
+            Some(from) => layer < from,
+            None => self.arch.is_sliding(layer),
         }
     }
 

@@ -15,6 +15,9 @@ pub(crate) const AFTER_LOAD: u8 = 10;
 /// Another step begins.
 pub(crate) const NEXT_STEP: u8 = 5;
 
+/// A block begins to run forward.
+pub(crate) const BLOCK: u8 = 31;
+
 /// A checkpointed segment begins to run again.
 pub(crate) const SEGMENT: u8 = 30;
 
@@ -77,7 +80,8 @@ fn forward(tape: &Rc<Tape>, plan: &Plan, model: &Model) -> Loss {
     let sliding = needs_mask(plan, true).then(|| mask(tape, plan, x.dtype()));
     let tables = rotations(tape, plan, x.dtype());
     for (at, block) in model.blocks.iter().enumerate() {
-        let slides = plan.arch.is_sliding(at as u64);
+        tape.log.push(Event::Mark(BLOCK));
+        let slides = plan.slides(at as u64);
         let shared = Shared {
             cos: tables.0.clone(),
             sin: tables.1.clone(),
@@ -118,16 +122,32 @@ fn embed(tape: &Tape, plan: &Plan) -> Tensor {
 }
 
 /// Plain causal attention needs no mask, nor does a window longer than the sequence.
-fn needs_mask(plan: &Plan, slides: bool) -> bool {
+pub(crate) fn needs_mask(plan: &Plan, slides: bool) -> bool {
     use crate::architecture::Family;
-    // Gemma 3 with eyes is told which tokens are images, so its masks are always made.
-    plan.arch.family == Family::Gemma3 && plan.arch.vision.is_some()
-        || plan.plain_kernel == crate::step::Kernel::Eager
-        || slides
-            && plan
-                .arch
-                .sliding_window
-                .is_some_and(|window| plan.seq >= window)
+    let arch = &plan.arch;
+    // Gemma makes both masks for all its layers; a model whose layers are of one kind makes one.
+    let is_made = if slides {
+        arch.sliding_window.is_some()
+    } else {
+        arch.family.is_gemma() || arch.sliding_window.is_none() || arch.full_every != 0
+    };
+    let is_needed = match (slides, arch.sliding_window) {
+        (true, Some(window)) => plan.seq >= window,
+        _ => false,
+    };
+    // Gemma 3 with eyes is told which tokens are images, so its masks are always needed.
+    let has_eyes = arch.family == Family::Gemma3 && arch.vision.is_some();
+    is_made && (is_needed || has_eyes || plan.plain_kernel == crate::step::Kernel::Eager)
+}
+
+/// What one mask takes, once it is made.
+pub(crate) fn mask_bytes(plan: &Plan) -> u64 {
+    let numel = plan.batch * plan.seq * plan.seq;
+    if plan.plain_kernel == crate::step::Kernel::Eager {
+        numel * plan.head_dtype().bytes()
+    } else {
+        numel
+    }
 }
 
 /// Boolean masks are made by combining conditions, each of the mask's size.

@@ -10,7 +10,7 @@ use crate::{out, render};
 
 /// Predict a table of measured steps, and say how far off the predictions are
 ///
-/// One JSON object a line: docs/memory-model.md lists the fields. Nothing is learned unless asked for.
+/// One JSON object a line: docs/commands.md lists the fields. Nothing is learned unless asked for.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Table of measured steps (JSON lines); - for standard input

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jobs::spec::{nearest_help, setting_names};
 use serde_json::Value;
-use vram::{LONGEST_CONFIG, SERVING_SETTINGS, Settings};
+use vram::{LONGEST_CONFIG, Settings};
 
 use super::input;
 use crate::error::Error;
@@ -73,10 +73,7 @@ fn pair(given: &str) -> Result<(&str, Value), Error> {
             "setting `{key}`: give it with {flag}"
         )));
     }
-    let known: Vec<&str> = setting_names()
-        .chain(FURTHER)
-        .chain(SERVING_SETTINGS)
-        .collect();
+    let known: Vec<&str> = setting_names().chain(FURTHER).collect();
     // As in a sweep file, a setting of one's own begins so.
     if !known.contains(&key) && !key.starts_with("x_") {
         let help = nearest_help(key, &known);
