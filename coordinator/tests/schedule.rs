@@ -45,6 +45,18 @@ fn too_large_everywhere_is_infeasible_with_the_best_candidate() {
     ");
 }
 
+/// Not even where it would page: what offloads is never started, as it would only be slow.
+#[test]
+fn a_bake_that_would_run_partly_on_the_cpu_is_not_started() {
+    case("
+        host a: x 8000, y 9000 spills
+        job 1/1/bake 9500±100!
+        job 1/2/bake 8500±100!
+        1/1/bake infeasible: too large for every known device: the best, a y, has 9000 MiB of 9500 ± 100 MiB (computed), and would run partly on the CPU
+        1/2/bake -> a/y fits 8600
+    ");
+}
+
 #[test]
 fn nothing_is_infeasible_while_hosts_may_still_register() {
     case(

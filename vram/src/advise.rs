@@ -172,7 +172,7 @@ impl Search<'_> {
                 .filter(planning::is_reasonable)
                 .map(|plan| stream(&plan))
         };
-        let Some(stream) = found.map(|(stream, ..)| stream).or_else(from_shapes) else {
+        let Some(stream) = found.map(|found| found.stream).or_else(from_shapes) else {
             return true;
         };
         let room = self.load.room().saturating_sub(context).mib();

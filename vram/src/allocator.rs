@@ -17,6 +17,8 @@ const SMALL_SEGMENT: u64 = 2 * MIB;
 const LARGE_SEGMENT: u64 = 20 * MIB;
 /// From this on a segment is the block itself, rounded to 2 MiB.
 const OWN_SEGMENT: u64 = 10 * MIB;
+/// No machine reserves more, whatever its limit: sums and addresses stay within 64 bits.
+const MOST: u64 = 1 << 60;
 /// Where addresses begin.
 const ORIGIN: u64 = 1 << 45;
 
@@ -95,7 +97,7 @@ impl Allocator {
 
     /// A block of at least `want` bytes, or what could not be had.
     pub fn malloc(&mut self, want: u64) -> Result<u32, OutOfMemory> {
-        let size = want.div_ceil(ROUND).max(1) * ROUND;
+        let size = want.min(MOST).div_ceil(ROUND).max(1) * ROUND;
         let pool = usize::from(size > SMALL);
         let found = self.best_fit(size, pool);
         let at = match found.or_else(|| self.fresh(size, pool)) {
@@ -181,19 +183,22 @@ impl Allocator {
         } else {
             size.div_ceil(2 * MIB) * 2 * MIB
         };
-        if self
-            .limit
-            .is_some_and(|limit| self.reserved + segment > limit)
-        {
+        if self.is_beyond(segment) {
             return None;
         }
         if self.settings.expandable_segments {
             return self.expand(size, pool);
         }
+        let next_addr = self.next_addr.checked_add(segment + 2 * MIB)?;
         let at = self.block(self.next_addr, segment, pool, true);
-        self.next_addr += segment + 2 * MIB;
+        self.next_addr = next_addr;
         self.reserve(segment);
         Some(at)
+    }
+
+    /// Whether so much more would be more than may be reserved.
+    fn is_beyond(&self, bytes: u64) -> bool {
+        self.reserved + bytes > self.limit.map_or(MOST, |limit| limit.min(MOST))
     }
 
     fn reserve(&mut self, bytes: u64) {

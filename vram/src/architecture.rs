@@ -7,11 +7,26 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::config::read_config;
 use crate::hybrid::{self, KeyValueShape, LinearAttention};
+use crate::pattern::Pattern;
 
 /// A model's fields are small numbers; a file this long is no configuration.
 pub const LONGEST_CONFIG: usize = 4 << 20;
+/// Of any field. Those that are multiplied with others have bounds of their own: several times the largest published
+/// model's, and their products stay within 64 bits.
 const LARGEST: u64 = 1 << 24;
+const WIDEST: u64 = 1 << 17;
+const WIDEST_INNER: u64 = 1 << 20;
+const MOST_HEADS: u64 = 1 << 12;
+const MOST_LAYERS: u64 = 1000;
+const MOST_EXPERTS: u64 = 1 << 14;
+const LARGEST_IMAGE: u64 = 1 << 14;
+/// A thousand times the parameters of the largest models there are.
+const MOST_PARAMETERS: u64 = 1 << 50;
+
+/// Stands for a field where an error is of none.
+pub(crate) const WHOLE_FILE: &str = "(whole file)";
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("read field `{field}` of the model's configuration: {message}")]
@@ -20,7 +35,7 @@ pub struct ArchitectureError {
     pub message: String,
 }
 
-fn bad(field: &str, message: impl Into<String>) -> ArchitectureError {
+pub(crate) fn bad(field: &str, message: impl Into<String>) -> ArchitectureError {
     ArchitectureError {
         field: field.to_owned(),
         message: message.into(),
@@ -85,6 +100,9 @@ pub struct Architecture {
     /// Experts that one token passes; 0 where the file does not say.
     #[serde(default, skip_serializing_if = "hybrid::is_zero")]
     pub experts_used: u64,
+    /// Width of the expert that every token passes besides.
+    #[serde(default, skip_serializing_if = "hybrid::is_zero")]
+    pub shared_intermediate: u64,
     /// Experts come in MXFP4, 4.25 bits each (gpt-oss).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mxfp4: bool,
@@ -99,75 +117,81 @@ pub struct Architecture {
 impl Architecture {
     /// From the bytes of a `config.json`.
     pub fn read(config: &[u8]) -> Result<Self, ArchitectureError> {
-        if config.len() > LONGEST_CONFIG {
-            let most = LONGEST_CONFIG >> 20;
-            return Err(bad(
-                "(whole file)",
-                format!("longer than {most} MiB: no configuration"),
-            ));
-        }
-        let value = serde_json::from_slice(config)
-            .map_err(|error| bad("(whole file)", format!("not JSON: {error}")))?;
-        Self::from_value(&value)
+        Self::from_value(&read_config(config)?)
     }
 
     pub fn from_value(config: &Value) -> Result<Self, ArchitectureError> {
         if !config.is_object() {
-            return Err(bad("(whole file)", "expected an object"));
+            return Err(bad(WHOLE_FILE, "expected an object"));
         }
         let text = Fields::text(config)?;
-        let family = family(config, &text)?;
-        let hidden = text.count("hidden_size")?;
-        let heads = text.count("num_attention_heads")?;
-        let head_dim = match text.optional("head_dim")? {
-            Some(given) => given,
-            None if family.is_gemma() => 256,
-            None => hidden / heads,
+        let (named, runs_alone) = family(config, &text)?;
+        let hidden = text.count_to("hidden_size", WIDEST)?;
+        let heads = match text.optional_to("num_attention_heads", MOST_HEADS)? {
+            // What transformers assumes where the published file leaves it out.
+            None if named == Family::Gemma3 => 8,
+            heads => heads.ok_or_else(|| bad(&text.name("num_attention_heads"), "missing"))?,
         };
-        if head_dim == 0 {
-            return Err(bad("num_attention_heads", "more heads than hidden size"));
-        }
+        let layers = text.count_to("num_hidden_layers", MOST_LAYERS)?;
         let (experts, expert_intermediate) = experts(&text)?;
+        let pattern = Pattern::read(&text, named, layers)?;
+        let vision = vision(config)?;
+        let sees = vision.is_none() || named == Family::Gemma3;
+        let known = experts <= 1 && pattern.is_regular && sees && runs_alone;
         let architecture = Self {
-            family: if experts > 1 { Family::Unknown } else { family },
+            family: if known { named } else { Family::Unknown },
             hidden,
-            intermediate: text.count("intermediate_size")?,
-            layers: text.count("num_hidden_layers")?,
+            intermediate: text.count_to("intermediate_size", WIDEST_INNER)?,
+            layers,
             heads,
             kv_heads: text
-                .optional("num_key_value_heads")?
-                .unwrap_or(if family == Family::Gemma3 { 4 } else { heads }),
-            head_dim,
+                .optional_to("num_key_value_heads", MOST_HEADS)?
+                .unwrap_or(if named == Family::Gemma3 { 4 } else { heads }),
+            head_dim: head_dim(&text, named, hidden, heads)?,
             vocab: text
                 .optional("vocab_size")?
-                .map_or_else(|| default_vocab(family), Ok)?,
-            tied: tied(config, &text, family)?,
-            sliding_window: sliding_window(&text, family)?,
-            full_every: full_every(&text, family)?,
-            vision: vision(config)?,
+                .map_or_else(|| default_vocab(&text, named), Ok)?,
+            tied: tied(config, &text, named)?,
+            sliding_window: pattern.window,
+            full_every: pattern.full_every,
+            vision,
             experts,
             expert_intermediate,
             experts_used: hybrid::experts_used(&text, experts),
+            shared_intermediate: if experts > 1 {
+                shared(&text, expert_intermediate)?
+            } else {
+                0
+            },
             mxfp4: hybrid::is_mxfp4(config),
             full_kv: hybrid::full_kv(&text)?,
             linear: hybrid::linear(&text)?,
         };
-        architecture.checked()
+        architecture.checked(&text)
     }
 
-    fn checked(self) -> Result<Self, ArchitectureError> {
+    fn checked(self, text: &Fields<'_>) -> Result<Self, ArchitectureError> {
+        let bad = |field: &str, message: String| Err(bad(&text.name(field), message));
         if !self.heads.is_multiple_of(self.kv_heads) {
             let message = format!(
                 "{} does not divide {} attention heads",
                 self.kv_heads, self.heads
             );
-            return Err(bad("num_key_value_heads", message));
+            return bad("num_key_value_heads", message);
         }
-        if self.layers > 1000 {
-            return Err(bad(
-                "num_hidden_layers",
-                format!("{} layers are beyond reason", self.layers),
-            ));
+        let attention = (0..self.layers).map(|layer| self.attention_parameters(layer));
+        let attention = attention.fold(0, u64::saturating_add);
+        let beyond = "more parameters than any machine holds".to_owned();
+        if attention > MOST_PARAMETERS {
+            return bad("num_attention_heads", beyond);
+        }
+        if self.linear_parameters() > MOST_PARAMETERS {
+            let field = if self.experts > 1 {
+                "num_experts"
+            } else {
+                "intermediate_size"
+            };
+            return bad(field, beyond);
         }
         Ok(self)
     }
@@ -194,7 +218,9 @@ impl Architecture {
     pub fn linear_parameters(&self) -> u64 {
         let attention = (0..self.layers).map(|layer| self.attention_parameters(layer));
         let mlp = if self.experts > 1 {
+            let shared = (3 * self.shared_intermediate).saturating_mul(self.hidden);
             self.expert_parameters()
+                .saturating_add(shared.saturating_mul(self.layers))
         } else {
             (3 * self.intermediate)
                 .saturating_mul(self.hidden)
@@ -234,39 +260,90 @@ impl<'a> Fields<'a> {
         self.text.get(field).filter(|value| !value.is_null())
     }
 
-    fn name(&self, field: &str) -> String {
+    /// Whether the field is there, be it null.
+    pub(crate) fn has(&self, field: &str) -> bool {
+        self.text.get(field).is_some()
+    }
+
+    pub(crate) fn name(&self, field: &str) -> String {
         format!("{}{field}", self.prefix)
     }
 
+    pub(crate) fn model_type(&self) -> Option<&'a str> {
+        self.get("model_type").and_then(Value::as_str)
+    }
+
     pub(crate) fn optional(&self, field: &str) -> Result<Option<u64>, ArchitectureError> {
+        self.optional_to(field, LARGEST)
+    }
+
+    pub(crate) fn optional_to(
+        &self,
+        field: &str,
+        most: u64,
+    ) -> Result<Option<u64>, ArchitectureError> {
         let Some(value) = self.get(field) else {
             return Ok(None);
         };
-        match value.as_u64().filter(|count| (1..=LARGEST).contains(count)) {
+        match value.as_u64().filter(|count| (1..=most).contains(count)) {
             Some(count) => Ok(Some(count)),
             None => {
-                let shown: String = value.to_string().chars().take(40).collect();
-                let message = format!("expected a whole number from 1 to {LARGEST}, found {shown}");
+                let message = format!(
+                    "expected a whole number from 1 to {most}, found {}",
+                    shown(value)
+                );
                 Err(bad(&self.name(field), message))
             }
         }
     }
 
     pub(crate) fn count(&self, field: &str) -> Result<u64, ArchitectureError> {
-        self.optional(field)?
+        self.count_to(field, LARGEST)
+    }
+
+    fn count_to(&self, field: &str, most: u64) -> Result<u64, ArchitectureError> {
+        self.optional_to(field, most)?
             .ok_or_else(|| bad(&self.name(field), "missing"))
     }
 }
 
-fn family(config: &Value, text: &Fields<'_>) -> Result<Family, ArchitectureError> {
-    let Some(value) = text.get("model_type").or_else(|| config.get("model_type")) else {
-        // Tables that hold only the numbers are of plain decoders, the llama block or one that allocates as it does.
-        return Ok(Family::Llama);
-    };
-    let name = value
-        .as_str()
-        .ok_or_else(|| bad("model_type", "expected a name"))?;
-    Ok(match name {
+/// A value in an error: the beginning of what may be megabytes.
+pub(crate) fn shown(value: &Value) -> String {
+    match value {
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+        Value::String(text) if text.len() > 40 => {
+            let start: String = text.chars().take(40).collect();
+            format!("\"{start}...\"")
+        }
+        other => other.to_string(),
+    }
+}
+
+fn model_type<'a>(value: &'a Value, field: &str) -> Result<Option<&'a str>, ArchitectureError> {
+    match value.get("model_type").filter(|value| !value.is_null()) {
+        None => Ok(None),
+        Some(value) => match value.as_str() {
+            Some(name) => Ok(Some(name)),
+            None => Err(bad(
+                field,
+                format!("expected a name, found {}", shown(value)),
+            )),
+        },
+    }
+}
+
+/// The decoder's family, and whether it runs as it does alone: inside something unknown it may not.
+fn family(config: &Value, text: &Fields<'_>) -> Result<(Family, bool), ArchitectureError> {
+    let outer = model_type(config, "model_type")?.map(family_named);
+    let inner = model_type(text.text, &text.name("model_type"))?.map(family_named);
+    // Tables that hold only the numbers are of plain decoders, the llama block or one that allocates as it does.
+    let family = inner.or(outer).unwrap_or(Family::Llama);
+    Ok((family, outer != Some(Family::Unknown)))
+}
+
+fn family_named(name: &str) -> Family {
+    match name {
         "llama" | "mistral" | "smollm3" | "ministral" => Family::Llama,
         "qwen2" | "qwen2_5" => Family::Qwen2,
         "qwen3" => Family::Qwen3,
@@ -274,26 +351,80 @@ fn family(config: &Value, text: &Fields<'_>) -> Result<Family, ArchitectureError
         "gemma3" | "gemma3_text" => Family::Gemma3,
         "phi3" => Family::Phi3,
         _ => Family::Unknown,
-    })
+    }
+}
+
+fn head_dim(
+    text: &Fields<'_>,
+    family: Family,
+    hidden: u64,
+    heads: u64,
+) -> Result<u64, ArchitectureError> {
+    if let Some(given) = text.optional_to("head_dim", MOST_HEADS)? {
+        return Ok(given);
+    }
+    match family {
+        Family::Gemma2 | Family::Gemma3 => Ok(256),
+        Family::Qwen3 => Ok(128),
+        _ if hidden < heads => {
+            let message = format!("{heads} heads are more than the hidden size {hidden}");
+            Err(bad(&text.name("num_attention_heads"), message))
+        }
+        Family::Unknown => Ok(hidden / heads),
+        _ if !hidden.is_multiple_of(heads) => {
+            let message = format!(
+                "{heads} does not divide the hidden size {hidden}, and there is no head_dim"
+            );
+            Err(bad(&text.name("num_attention_heads"), message))
+        }
+        _ => Ok(hidden / heads),
+    }
 }
 
 fn experts(text: &Fields<'_>) -> Result<(u64, u64), ArchitectureError> {
     for field in ["num_experts", "num_local_experts", "n_routed_experts"] {
-        if let Some(experts) = text.optional(field)? {
-            let width = text.optional("moe_intermediate_size")?;
-            let width = width.map_or_else(|| text.count("intermediate_size"), Ok)?;
+        // Dense models of a family that has mixtures say zero.
+        if text
+            .get(field)
+            .is_some_and(|value| value.as_u64() == Some(0))
+        {
+            continue;
+        }
+        if let Some(experts) = text.optional_to(field, MOST_EXPERTS)? {
+            let width = text.optional_to("moe_intermediate_size", WIDEST_INNER)?;
+            let width =
+                width.map_or_else(|| text.count_to("intermediate_size", WIDEST_INNER), Ok)?;
             return Ok((experts, width));
         }
     }
     Ok((1, 0))
 }
 
-fn default_vocab(family: Family) -> Result<u64, ArchitectureError> {
+/// Experts that are not chosen: their width as one, or how many of the others' width.
+fn shared(text: &Fields<'_>, width: u64) -> Result<u64, ArchitectureError> {
+    let none = |field: &str| {
+        text.get(field)
+            .is_some_and(|value| value.as_u64() == Some(0))
+    };
+    for (field, most, width) in [
+        ("shared_expert_intermediate_size", WIDEST_INNER, 1),
+        ("n_shared_experts", 64, width),
+    ] {
+        if !none(field)
+            && let Some(count) = text.optional_to(field, most)?
+        {
+            return Ok(count * width);
+        }
+    }
+    Ok(0)
+}
+
+fn default_vocab(text: &Fields<'_>, family: Family) -> Result<u64, ArchitectureError> {
     match family {
         // What transformers assumes where the published file leaves it out.
         Family::Gemma3 => Ok(262_208),
         Family::Gemma2 => Ok(256_000),
-        _ => Err(bad("vocab_size", "missing")),
+        _ => Err(bad(&text.name("vocab_size"), "missing")),
     }
 }
 
@@ -302,42 +433,10 @@ fn tied(config: &Value, text: &Fields<'_>, family: Family) -> Result<bool, Archi
         .get("tie_word_embeddings")
         .filter(|value| !value.is_null());
     match outer.or_else(|| text.get("tie_word_embeddings")) {
-        None => Ok(family.is_gemma()),
+        None => Ok(family.is_gemma() || text.model_type() == Some("smollm3")),
         Some(Value::Bool(tied)) => Ok(*tied),
         Some(_) => Err(bad("tie_word_embeddings", "expected true or false")),
     }
-}
-
-fn sliding_window(text: &Fields<'_>, family: Family) -> Result<Option<u64>, ArchitectureError> {
-    let used = match text.get("use_sliding_window") {
-        None => !matches!(family, Family::Qwen2 | Family::Qwen3),
-        Some(Value::Bool(used)) => *used,
-        Some(_) => return Err(bad("use_sliding_window", "expected true or false")),
-    };
-    let window = text.optional("sliding_window")?;
-    // Where the field is left out altogether, transformers gives mistral a window of 4,096; null means none.
-    let is_mistral = text.get("model_type").and_then(Value::as_str) == Some("mistral");
-    let left_out = is_mistral && text.text.get("sliding_window").is_none();
-    Ok(if left_out {
-        Some(4096)
-    } else {
-        window.filter(|_| used)
-    })
-}
-
-fn full_every(text: &Fields<'_>, family: Family) -> Result<u64, ArchitectureError> {
-    for field in ["sliding_window_pattern", "full_attention_interval"] {
-        if let Some(given) = text.optional(field)? {
-            return Ok(given);
-        }
-    }
-    Ok(match family {
-        Family::Gemma3 => 6,
-        Family::Gemma2 => 2,
-        Family::Unknown => hybrid::full_every(text),
-        // Every layer slides.
-        _ => 0,
-    })
 }
 
 fn vision(config: &Value) -> Result<Option<Vision>, ArchitectureError> {
@@ -351,14 +450,21 @@ fn vision(config: &Value) -> Result<Option<Vision>, ArchitectureError> {
         text: value,
         prefix: "vision_config.",
     };
+    let image = fields.optional_to("image_size", LARGEST_IMAGE)?;
+    let patch = fields.optional_to("patch_size", LARGEST_IMAGE)?;
+    let (image, patch) = (image.unwrap_or(896), patch.unwrap_or(14));
+    if patch > image {
+        let message = format!("{patch} is more than the image size {image}");
+        return Err(bad(&fields.name("patch_size"), message));
+    }
     Ok(Some(Vision {
-        hidden: fields.count("hidden_size")?,
-        intermediate: fields.count("intermediate_size")?,
-        layers: match fields.optional("depth")? {
+        hidden: fields.count_to("hidden_size", WIDEST)?,
+        intermediate: fields.count_to("intermediate_size", WIDEST_INNER)?,
+        layers: match fields.optional_to("depth", MOST_LAYERS)? {
             Some(depth) => depth,
-            None => fields.count("num_hidden_layers")?,
+            None => fields.count_to("num_hidden_layers", MOST_LAYERS)?,
         },
-        image: fields.optional("image_size")?.unwrap_or(896),
-        patch: fields.optional("patch_size")?.unwrap_or(14),
+        image,
+        patch,
     }))
 }

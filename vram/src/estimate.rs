@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::bake::Bake;
 use crate::footprint::{Stage, footprint_of};
 use crate::knowledge::{Peaks, features};
-use crate::recipe::Recipe;
-use crate::streams::Origin;
+use crate::recipe::{Quant, Recipe};
+use crate::streams::{BAND_INT8, Origin};
 use crate::tape::Part;
 use crate::{Backend, Bytes, DeviceClass, Knowledge, Mode, Workload, planning};
 
@@ -99,7 +99,7 @@ const BAND_PROBE: f64 = 0.10;
 const REACH: f64 = 0.10;
 /// Nothing of a bake's peak has been measured for this model beyond the weights.
 const BAND_BAKE: f64 = 0.15;
-/// Of a GGUF the file is known; the rest is within this of what was measured (vram/tests/bake.rs).
+/// Of a GGUF the file is known; the rest is within this of what was measured (vram/tests/bake).
 const BAND_GGUF: f64 = 0.10;
 
 /// `None` when nothing at all is known of the workload's memory (a program without a model, never measured,
@@ -189,6 +189,7 @@ fn from_stream(
         .streams()
         .need(workload, workspace, recipe.expandable_segments)?;
     let name = match (need.origin, need.scaled) {
+        (Origin::Shapes, _) => "peak of the shapes' stream",
         (Origin::Recorded, false) => "peak of the recorded stream",
         (Origin::Recorded, true) => "peak of the recorded streams, scaled",
         (Origin::Rehearsed, false) => "peak of the rehearsed stream",
@@ -248,6 +249,7 @@ fn from_closed_form(
                 (share, deviation * DEVIATIONS, Source::Learned)
             }
         }
+        None if recipe.quant == Quant::Int8 => (BLOCKS, BAND_INT8, Source::Computed),
         None => (BLOCKS, BAND_COMPUTED, Source::Computed),
     };
     let terms = corrected(peak, share, source);

@@ -10,11 +10,12 @@ use thiserror::Error;
 use crate::architecture::Architecture;
 use crate::knowledge::features;
 use crate::learn::{Correction, ONE_STEP, Sample};
+use crate::recipe::Quant;
 use crate::replay::{Peaks, ReplaySettings, run};
 use crate::row::Row;
 use crate::step::{Plan, stream};
 use crate::stream::Stream;
-use crate::streams::{self, Origin};
+use crate::streams::{self, BAND_INT8, Origin};
 use crate::verdict::VerdictKind;
 use crate::{Bytes, MIB};
 
@@ -299,7 +300,16 @@ fn evaluated(one: &Rehearsed, known: &Known, correction: &Correction) -> Evaluat
 
 /// Fits if it does so with a band's less, too large if it does not with a band's more.
 fn verdict(known: &Known, row: &Row, limit: f64) -> VerdictKind {
-    let band = streams::band(Origin::Rehearsed, &known.stream, limit);
+    let origin = if known.from_code {
+        Origin::Rehearsed
+    } else {
+        Origin::Shapes
+    };
+    let band = if known.plan.quant == Quant::Int8 {
+        BAND_INT8
+    } else {
+        streams::band(origin, &known.stream, limit)
+    };
     let fits = |share: f64| {
         let limit = Bytes::from_mib(limit * share);
         run(&known.stream, settings(row, Some(limit)))

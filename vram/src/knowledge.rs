@@ -159,15 +159,23 @@ impl Knowledge {
 
     /// Takes a stream of this workload, made on a card whose BLAS workspaces have `workspace` bytes (or rehearsed for
     /// such a one). Returns whether it was taken: it needs a step, and a recorded one is never replaced by a rehearsal.
+    /// A `doubtful` one was made by versions or along a path that was never compared with a card: its band is wider.
     pub fn learn_stream(
         &mut self,
         workload: &Workload,
         origin: Origin,
         workspace: Bytes,
         stream: Stream,
+        doubtful: bool,
     ) -> bool {
         self.streams
-            .learn(workload, origin, workspace.0, stream.into())
+            .learn(workload, origin, workspace.0, stream.into(), doubtful)
+    }
+
+    /// Who made the stream, or the two streams, that this workload would be replayed from; `None` without one.
+    #[must_use]
+    pub fn stream_origin(&self, workload: &Workload) -> Option<Origin> {
+        self.streams.origin(workload)
     }
 
     pub(crate) fn streams(&self) -> &Streams {

@@ -10,6 +10,7 @@ mod bake;
 mod bytes;
 mod cards;
 mod changes;
+mod config;
 mod device;
 mod estimate;
 mod evaluate;
@@ -19,6 +20,7 @@ mod hybrid;
 mod knowledge;
 mod learn;
 mod models;
+mod pattern;
 mod planning;
 mod predict;
 mod recipe;
@@ -41,6 +43,7 @@ pub use architecture::{Architecture, ArchitectureError, Family, LONGEST_CONFIG, 
 pub use bake::{Bake, CacheQuant, SERVING_SETTINGS, Serving, Split, kv_cache, recurrent_state};
 pub use bytes::{Bytes, MIB};
 pub use cards::{Basis, Card, CardError, known_card, known_cards};
+pub use config::read_config;
 pub use device::{Backend, DeviceClass, DeviceLoad};
 pub use estimate::{Estimate, Mark, Source, Term, estimate};
 pub use evaluate::{
@@ -50,7 +53,7 @@ pub use evaluate::{
 pub use explain::{Explanation, MOMENTS, Moment, StageMark, explain, timeline_svg};
 pub use hybrid::{KeyValueShape, LinearAttention};
 pub use knowledge::{Knowledge, Noted, Observation, Observed};
-pub use models::{known_model, known_models};
+pub use models::{known_model, known_model_config, known_models};
 pub use predict::{PredictedStage, PredictedTerm, Prediction, predict};
 pub use recipe::{ALL_LINEAR, Attention, FURTHER_FIXES, MEMORY_FIXES, Optimizer, Quant, Recipe};
 pub use recorded::{measured_seed, step_seconds};

@@ -54,6 +54,7 @@ pub(crate) fn plan(recipe: &Recipe, mode: Mode, class: &DeviceClass) -> Option<P
         plain_kernel: plain,
         masked_kernel: masked,
         checkpointing: recipe.gradient_checkpointing,
+        use_cache: false,
         save_on_cpu: recipe.has_fix("save_on_cpu") || recipe.has_fix("save_on_cpu_skips_weights"),
         skips_weights: recipe.has_fix("save_on_cpu_skips_weights"),
         chunk: recipe.mlp_chunk,

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::architecture::Architecture;
 use crate::models::known_model;
@@ -65,6 +66,16 @@ impl Optimizer {
             _ => return None,
         })
     }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Adamw => "adamw",
+            Self::Adamw8bit => "adamw_8bit",
+            Self::PagedAdamw8bit => "paged_adamw_8bit",
+            Self::PagedAdamw32bit => "paged_adamw_32bit",
+            Self::Sgd => "sgd",
+        }
+    }
 }
 
 /// The linear layers that LoRA adapts when the sweep does not say.
@@ -99,6 +110,9 @@ pub const FURTHER_FIXES: [&str; 3] = [
 /// Tokens of a chunk of the MLP where the recipe does not say.
 const MLP_CHUNK: u64 = 1024;
 const LOSS_CHUNK: u64 = 256;
+
+/// Any rate above zero costs the same.
+const SOME_DROPOUT: f64 = 0.1;
 
 /// How attention is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -190,6 +204,27 @@ impl Recipe {
         }))
     }
 
+    /// The recipe as settings again, in the plainest words: two recipes with equal needs give equal settings. Without
+    /// the model's configuration, which is not kept as it was given.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        let mut all = json!({
+            "model": self.model, "quant": self.quant, "targets": self.targets, "rank": self.rank,
+            "dropout": if self.dropout { SOME_DROPOUT } else { 0.0 },
+            "dora": self.dora, "batch": self.batch, "seq_len": self.seq_len, "response_len": self.response_len,
+            "memory_fixes": self.memory_fixes, "optimizer": self.optimizer.name(), "double_quant": self.double_quant,
+            "gradient_checkpointing": self.gradient_checkpointing, "attention": self.attention,
+            "autocast": self.autocast, "logits_freed_before_backward": self.logits_freed,
+            "mlp_chunk_tokens": self.mlp_chunk, "loss_chunk_tokens": self.loss_chunk,
+            "expandable_segments": self.expandable_segments.then_some(true),
+        });
+        let fields = all.as_object_mut().map(std::mem::take).unwrap_or_default();
+        fields
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .collect()
+    }
+
     #[must_use]
     pub fn has_fix(&self, name: &str) -> bool {
         self.memory_fixes.contains(name)
@@ -234,4 +269,30 @@ fn model_config(settings: &Settings) -> Result<Option<Architecture>, RecipeError
     let read = Architecture::from_value(config);
     read.map(Some)
         .map_err(|error| RecipeError::new("model_config", error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recipe_as_settings_reads_as_the_same_recipe() {
+        let all = [
+            json!({"model": "m"}),
+            json!({
+                "model": "m", "quant": "4bit", "targets": "q_proj", "rank": 96, "dropout": 0.3, "dora": true, "batch": 4,
+                "seq_len": 7177, "response_len": 237, "optimizer": "adamw_bnb_8bit", "attention": "flash_attention_2",
+                "memory_fixes": ["chunked_mlp", "chunked_loss", "save_on_cpu"], "mlp_chunk_tokens": 512,
+                "autocast": false, "logits_freed_before_backward": true, "gradient_checkpointing": false,
+                "double_quant": false, "expandable_segments": true, "alpha": 32, "learning_rate": 1e-4,
+            }),
+        ];
+        for given in all {
+            let settings: Settings = serde_json::from_value(given).unwrap();
+            let recipe = Recipe::read(&settings).unwrap().unwrap();
+            let plain = recipe.settings();
+            assert_eq!(Recipe::read(&plain).unwrap().unwrap(), recipe);
+            assert!(!plain.contains_key("alpha"));
+        }
+    }
 }

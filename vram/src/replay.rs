@@ -1,6 +1,6 @@
 //! A stream through the allocator's model against a limit: the peaks, whether it runs out and wanting what, and what
 //! is alive at the peak. Peaks and limit count from mark 1 on (the step), as a recorded run's do; from the start
-//! where a stream has no such mark.
+//! where a stream has no such mark. What a stream frees without having made it is passed over: reading one refuses it.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ pub(crate) struct Peaks {
     pub allocated: u64,
     pub reserved: u64,
     pub wanted: Option<u64>,
-    /// Event after which allocated was highest.
+    /// Events up to the one after which allocated was highest.
     pub at: usize,
     pub events: usize,
     /// Allocated at mark 1 and after loading.
@@ -109,7 +109,7 @@ pub(crate) fn run(stream: &Stream, settings: ReplaySettings) -> Peaks {
                 Ok(handle) => {
                     handles.push(handle);
                     if memory.allocated > top {
-                        (top, at) = (memory.allocated, place);
+                        (top, at) = (memory.allocated, place + 1);
                     }
                 }
                 Err(error) => {
@@ -118,7 +118,8 @@ pub(crate) fn run(stream: &Stream, settings: ReplaySettings) -> Peaks {
                 }
             },
             Event::Free { alloc } => {
-                let handle = std::mem::replace(&mut handles[alloc as usize], NONE);
+                let handle = handles.get_mut(alloc as usize);
+                let handle = handle.map_or(NONE, |handle| std::mem::replace(handle, NONE));
                 if handle != NONE {
                     memory.release(handle);
                 }
@@ -128,7 +129,7 @@ pub(crate) fn run(stream: &Stream, settings: ReplaySettings) -> Peaks {
                 memory.limit = limit;
                 memory.reset_peaks();
                 pre_step = memory.allocated;
-                (top, at) = (memory.allocated, place);
+                (top, at) = (memory.allocated, place + 1);
             }
             Event::Mark(AFTER_LOAD) => after_load = memory.allocated,
             Event::Mark(_) => {}
@@ -147,10 +148,14 @@ pub(crate) fn run(stream: &Stream, settings: ReplaySettings) -> Peaks {
 
 fn alive(stream: &Stream, at: usize) -> Vec<Alive> {
     let mut blocks: Vec<Option<(u64, u32)>> = Vec::new();
-    for event in &stream.events[..=at.min(stream.events.len() - 1)] {
+    for event in stream.events.iter().take(at) {
         match *event {
             Event::Alloc { bytes, label } => blocks.push(Some((bytes, label))),
-            Event::Free { alloc } => blocks[alloc as usize] = None,
+            Event::Free { alloc } => {
+                if let Some(block) = blocks.get_mut(alloc as usize) {
+                    *block = None;
+                }
+            }
             Event::EmptyCache | Event::Mark(_) => {}
         }
     }
@@ -161,7 +166,9 @@ fn alive(stream: &Stream, at: usize) -> Vec<Alive> {
             _ => format!("{bytes} bytes"),
         };
         let group = groups.entry(name).or_default();
-        group.0 += bytes.div_ceil(512) * 512;
+        group.0 = group
+            .0
+            .saturating_add(bytes.div_ceil(512).saturating_mul(512));
         group.1 += 1;
     }
     let mut groups: Vec<(String, (u64, u64))> = groups.into_iter().collect();

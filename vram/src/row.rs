@@ -51,6 +51,10 @@ pub struct Row {
     pub optimizer: Option<String>,
     #[serde(default)]
     pub gradient_checkpointing: Option<bool>,
+    /// Absent: on where nothing switches it off, which is a model with a vision tower and no checkpointing: the flag of
+    /// its outer configuration is not that of its language model.
+    #[serde(default)]
+    pub use_cache: Option<bool>,
     #[serde(default)]
     pub save_on_cpu: Option<bool>,
     #[serde(default)]
@@ -146,13 +150,11 @@ impl Row {
             _ => Dtype::Bf16,
         };
         let quant = match self.quant.as_deref() {
-            None | Some("none") => {
-                if half == Dtype::Fp16 {
-                    Quant::Fp16
-                } else {
-                    Quant::Bf16
-                }
-            }
+            None | Some("none") => match self.base_dtype.as_deref() {
+                Some("fp32" | "float32") => Quant::Fp32,
+                _ if half == Dtype::Fp16 => Quant::Fp16,
+                _ => Quant::Bf16,
+            },
             Some(name) => Quant::read(name).ok_or_else(|| format!("unknown quant `{name}`"))?,
         };
         let optimizer = match self.optimizer.as_deref() {
@@ -171,6 +173,8 @@ impl Row {
             (plain, masked) = (Kernel::Eager, Kernel::Eager);
         }
         let autocast = self.autocast.unwrap_or(false);
+        let checkpointing = self.gradient_checkpointing.unwrap_or(false);
+        let sees = arch.vision.is_some();
         if !autocast && quant.is_kbit() && plain == Kernel::Flash {
             plain = Kernel::Efficient;
         }
@@ -189,7 +193,8 @@ impl Row {
             response: self.response_len.unwrap_or(seq),
             plain_kernel: plain,
             masked_kernel: masked,
-            checkpointing: self.gradient_checkpointing.unwrap_or(false),
+            checkpointing,
+            use_cache: !checkpointing && self.use_cache.unwrap_or(sees),
             save_on_cpu: self.save_on_cpu.unwrap_or(false),
             skips_weights: self.save_on_cpu_skips_weights.unwrap_or(false),
             chunk: self.mlp_chunk_tokens.filter(|chunk| *chunk > 0),

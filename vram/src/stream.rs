@@ -6,10 +6,15 @@ use std::io::Read;
 
 use thiserror::Error;
 
-/// No machine has a block of 256 TiB; sums of blocks below it stay far from 64 bits.
+/// No machine has a block of 256 TiB.
 const LARGEST_BLOCK: u64 = 1 << 48;
-/// A stream of 161,000 events is 1.4 MB; this is some 40 million events.
+/// All blocks of a run together, given back or not: a thousand times what a day of the largest machines asks for, and far
+/// enough from 64 bits for every address and every sum of segments.
+const LARGEST_SUM: u64 = 1 << 60;
+/// A stream of 161,000 events is 1.4 MB.
 const LONGEST_TEXT: u64 = 400 << 20;
+/// Two hundred steps of such a stream. Each event takes more memory than the two bytes of text that can ask for it.
+const MOST_EVENTS: usize = 1 << 24;
 
 /// One thing that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +46,8 @@ pub enum StreamError {
     Gzip(String),
     #[error("read the stream: it holds no allocation")]
     Empty,
+    #[error("read the stream: {0} is no run of one step or a few")]
+    TooLong(String),
     #[error("match the two streams: {0}")]
     Mismatch(String),
 }
@@ -58,6 +65,12 @@ impl Stream {
     /// From the bytes of a file, gzip or text.
     pub fn read(bytes: &[u8]) -> Result<Self, StreamError> {
         if !bytes.starts_with(&[0x1f, 0x8b]) {
+            if bytes.len() as u64 > LONGEST_TEXT {
+                return Err(StreamError::TooLong(format!(
+                    "more than {} MiB of text",
+                    LONGEST_TEXT >> 20
+                )));
+            }
             return Reader::default().read(bytes);
         }
         let mut text = Vec::new();
@@ -83,12 +96,17 @@ impl Stream {
     }
 }
 
+/// What a line may begin with.
+const EVENTS: &[u8] = b"afmESF";
+
 /// A real recorder writes its marks as small allocations and its `empty_cache()` as a run of given-back segments.
 #[derive(Default)]
 struct Reader {
     out: Stream,
-    /// Bytes of each allocation still alive, by its number; zero once freed.
+    /// Of each allocation, by its number, whether it is still there.
     alive: Vec<bool>,
+    /// Bytes of all allocations together.
+    sum: u64,
     rehearsed: bool,
     before_step: bool,
     in_given_back: bool,
@@ -107,8 +125,15 @@ impl Reader {
             .any(|line| line.first() == Some(&b'S'));
         let mut labels = std::collections::HashMap::new();
         for (at, line) in text.split(|byte| *byte == b'\n').enumerate() {
+            // Written on Windows, a line may end in two characters.
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
             if !line.is_empty() {
                 self.line(at + 1, line, &mut labels)?;
+            }
+            if self.out.events.len() > MOST_EVENTS {
+                return Err(StreamError::TooLong(format!(
+                    "more than {MOST_EVENTS} events"
+                )));
             }
         }
         if self.alive.is_empty() {
@@ -125,6 +150,13 @@ impl Reader {
         labels: &mut std::collections::HashMap<Vec<u8>, u32>,
     ) -> Result<(), StreamError> {
         let kind = line[0];
+        if line.get(1).is_some_and(|byte| *byte != b' ') && EVENTS.contains(&kind) {
+            let kind = char::from(kind);
+            return Err(StreamError::line(
+                at,
+                format!("expected a space after `{kind}`"),
+            ));
+        }
         let rest = line.get(2..).unwrap_or_default();
         let end = rest
             .iter()
@@ -136,10 +168,15 @@ impl Reader {
             b'a' => {
                 let bytes = size(at, number)?;
                 let label = self.label(label, labels);
+                self.sum = self.sum.saturating_add(bytes);
+                if self.sum > LARGEST_SUM {
+                    let message = "all blocks together are beyond any machine";
+                    return Err(StreamError::line(at, message));
+                }
                 self.alloc(bytes, label);
             }
             b'f' => self.free(at, digits(at, number)?)?,
-            b'm' => self.mark(digits(at, number)?),
+            b'm' => self.mark(mark(at, number)?),
             b'E' => self.out.events.push(Event::EmptyCache),
             b'S' => self.segment(size(at, number)?),
             b'F' => {
@@ -202,15 +239,14 @@ impl Reader {
         Ok(())
     }
 
-    fn mark(&mut self, number: u64) {
-        let mark = u8::try_from(number).unwrap_or(u8::MAX);
+    fn mark(&mut self, mark: u8) {
         if mark == 1 {
             self.before_step = false;
             self.real_peak = self.real;
         }
         self.out.events.push(Event::Mark(mark));
         if !self.rehearsed {
-            self.alloc(100 + number.min(255), 0);
+            self.alloc(100 + u64::from(mark), 0);
         }
     }
 
@@ -247,6 +283,17 @@ fn digits(at: usize, text: &[u8]) -> Result<u64, StreamError> {
     Ok(value)
 }
 
+fn mark(at: usize, text: &[u8]) -> Result<u8, StreamError> {
+    let number = digits(at, text)?;
+    let bad = |_| {
+        StreamError::line(
+            at,
+            format!("mark {number} is none; marks are from 0 to 255"),
+        )
+    };
+    u8::try_from(number).map_err(bad)
+}
+
 fn size(at: usize, text: &[u8]) -> Result<u64, StreamError> {
     let bytes = digits(at, text)?;
     if bytes > LARGEST_BLOCK {
@@ -272,13 +319,17 @@ pub fn scale(a: (&Stream, u64), b: (&Stream, u64), rank: u64) -> Result<Stream, 
             (Event::Alloc { bytes: one, label }, Event::Alloc { bytes: two, .. }) => {
                 let (low, high) = (i128::from(*one), i128::from(*two));
                 let (from, to) = (i128::from(rank_one), i128::from(rank_two));
-                let scaled = low + ((high - low) * (i128::from(rank) - from)).div_euclid(to - from);
-                let fits = u64::try_from(scaled)
-                    .ok()
+                let steps = i128::from(rank) - from;
+                let scaled = (high - low)
+                    .checked_mul(steps)
+                    .map(|rise| low + rise.div_euclid(to - from));
+                let fits = scaled
+                    .and_then(|scaled| u64::try_from(scaled).ok())
                     .filter(|bytes| *bytes <= LARGEST_BLOCK);
                 let bytes = fits.ok_or_else(|| {
+                    let size = scaled.map_or("far too many".to_owned(), |size| size.to_string());
                     StreamError::Mismatch(format!(
-                        "event {at} would be of {scaled} bytes at rank {rank}"
+                        "event {at} would be of {size} bytes at rank {rank}"
                     ))
                 })?;
                 Event::Alloc {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::bake::Serving;
+use crate::models;
 use crate::recipe::Recipe;
 use crate::setting::Reader;
 use crate::{Backend, DeviceClass};
@@ -85,6 +86,13 @@ impl Workload {
         })
     }
 
+    /// Everything that memory depends on but the rank, and the rank: streams of two ranks scale to all others. `None`
+    /// for a program of its own.
+    #[must_use]
+    pub fn family(&self) -> Option<(String, u64)> {
+        crate::streams::family(self)
+    }
+
     /// Whether it lands partly on the CPU where it does not fit: loaders of models put there what finds no room.
     #[must_use]
     pub fn offloads(&self, class: &DeviceClass) -> bool {
@@ -110,7 +118,7 @@ fn key(
         }
         (Some(recipe), Mode::Bake) => {
             let mut fields = json!({
-                "model": recipe.model, "quant": recipe.quant, "rank": recipe.rank,
+                "model": model(recipe), "quant": recipe.quant, "rank": recipe.rank,
                 "targets": recipe.targets, "context_len": context_len,
             });
             serving.into_key(&mut fields);
@@ -118,6 +126,8 @@ fn key(
         }
         (Some(recipe), Mode::Probe | Mode::Train) => {
             let mut fields = json!(recipe);
+            fields["model"] = model(recipe);
+            fields["model_config"] = Value::Null;
             if mode == Mode::Probe {
                 // A probe takes no optimizer step.
                 fields["optimizer"] = Value::Null;
@@ -126,6 +136,15 @@ fn key(
         }
     };
     format!("{mode:?} {depends_on}")
+}
+
+/// What memory depends on of a model is its shape: one name for all that are alike, else the shape itself, else the
+/// name that was given.
+fn model(recipe: &Recipe) -> Value {
+    match recipe.architecture() {
+        Some(known) => models::name_of(known).map_or_else(|| json!(known), |name| json!(name)),
+        None => json!(recipe.model),
+    }
 }
 
 #[cfg(test)]
@@ -150,6 +169,16 @@ mod tests {
         let two =
             key_of(json!({"model": "m", "rank": 8, "dropout": 0.2, "seed": 2, "dataset": "x"}));
         assert_eq!(one, two);
+    }
+
+    #[test]
+    fn who_uploaded_a_model_does_not_matter() {
+        let key = |model: &str| key_of(json!({"model": model, "rank": 8, "seq_len": 100}));
+        let name = key("gemma-3-4b-it");
+        assert_eq!(name, key("unsloth/gemma-3-4b-it-unsloth-bnb-4bit"));
+        assert_eq!(name, key("google/gemma-3-4b-pt"));
+        assert_ne!(name, key("google/gemma-3-1b-it"));
+        assert_ne!(key("somebody/one"), key("somebody/other"));
     }
 
     #[test]

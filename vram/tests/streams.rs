@@ -66,10 +66,17 @@ fn known_streams_decide_for_ranks_and_cards_that_made_none() {
             &of_rank(rank),
             Origin::Recorded,
             workspace,
-            stream.clone()
+            stream.clone(),
+            false
         ));
         // What was recorded is not replaced by a rehearsal.
-        assert!(!knowledge.learn_stream(&of_rank(rank), Origin::Rehearsed, workspace, stream));
+        assert!(!knowledge.learn_stream(
+            &of_rank(rank),
+            Origin::Rehearsed,
+            workspace,
+            stream,
+            false
+        ));
     }
     let on = |rank, name| vram::estimate(&of_rank(rank), &card(name), &knowledge).unwrap();
     for (rank, allocated) in [(112, 6982.7), (128, 7189.4), (192, 8175.8), (256, 9089.6)] {

@@ -4,7 +4,7 @@
 //! ```text
 //! host box +data: 3070ti 7833, 3060ti 7843 held 563     (down, drained; slots N, used N, active N, speed N, spills, cpu, sick)
 //! group 0: 7000±100 6500 !6000                          (pin NAME; ! is settled)
-//! job 1/2/train 7000±100 group 0 prio 3                 (sizes: 7000±100~1.5, ?, 7000,3060ti=?)
+//! job 1/2/train 7000±100 group 0 prio 3                 (sizes: 7000±100~1.5, ?, 7000,3060ti=?; ! offloads)
 //! 1/2/train -> box/3070ti                               (expected: the beginning of the line that comes out)
 //! ```
 #![allow(dead_code)]
@@ -126,6 +126,9 @@ fn size(text: &str) -> Option<Sizing> {
     if text == "?" {
         return None;
     }
+    let (text, offloads) = text
+        .strip_suffix('!')
+        .map_or((text, false), |text| (text, true));
     let (text, step) = text
         .split_once('~')
         .map_or((text, None), |(size, step)| (size, Some(step)));
@@ -134,11 +137,11 @@ fn size(text: &str) -> Option<Sizing> {
         text.parse()
             .unwrap_or_else(|_| panic!("`{text}` is no size"))
     };
-    Some(sizing(
-        number(need),
-        number(band),
-        step.map(|step| step.parse().expect("step")),
-    ))
+    let step = step.map(|step| step.parse().expect("step"));
+    Some(Sizing {
+        offloads,
+        ..sizing(number(need), number(band), step)
+    })
 }
 
 impl World {
@@ -403,6 +406,7 @@ impl World {
 
 fn job_view(job: &Job) -> JobView<'_> {
     JobView {
+        rehearsal: None,
         key: job.key,
         priority: job.priority,
         need: NeedId(job.need),

@@ -22,6 +22,7 @@ ALL = (
     "untraced_masks",         # masks are made as outside of tracing
     "cuda_autocast_asked",    # PEFT asks whether CUDA's autocast is on
     "contiguous_offload",     # a view that is not contiguous goes to the host through a copy
+    "softmax_product",        # softmax's backward makes the product of gradient and result first
     "loss_in_fp32",           # under CUDA's autocast cross entropy runs in fp32
 )
 
@@ -43,7 +44,7 @@ class Imitations:
         aten = torch.ops.aten
         if func is aten._local_scalar_dense.default:
             return True   # "are all tokens attended to?": yes
-        if recorder.in_step and func in (aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default):
+        if func in (aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default):
             self.matmul(recorder)
         return None
 
@@ -54,6 +55,12 @@ class Imitations:
         if thread not in recorder.handles:
             recorder.handles.add(thread)
             recorder.birth(recorder.workspace, f"workspace {thread}")
+
+    def scratch(self, func, args):
+        """Bytes that an operation holds while it runs, besides what it gives back."""
+        if func is torch.ops.aten._softmax_backward_data.default and self.on("softmax_product"):
+            return args[1].numel() * args[1].element_size()
+        return 0
 
     def in_place(self, recorder, func, args, result):
         if func is not torch.ops.aten.add.Tensor or not self.on("accumulate_in_place"):

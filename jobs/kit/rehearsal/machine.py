@@ -40,7 +40,7 @@ class Rehearsal:
 
         def engine():
             with self.fake, self.recorder, hooks():
-                torch.set_autocast_enabled("cpu", self.recipe.autocast and self.recipe.half != "float32")
+                torch.set_autocast_enabled("cpu", self.recipe.autocast)
                 torch.set_autocast_dtype("cpu", getattr(torch, self.recipe.half))
                 try:
                     loss.backward()

@@ -24,7 +24,7 @@ class Recorder(TorchDispatchMode):
         self.imitations, self.workspace = imitations, workspace
         self.lines, self.live = [], {}
         self.count, self.total, self.peak = 0, 0, 0
-        self.in_step, self.handles = False, set()
+        self.handles = set()
         self.path, self.paths, self.behind, self.labels = "", [], "", {}
         self.peaks = {}
 
@@ -74,7 +74,7 @@ class Recorder(TorchDispatchMode):
     def mark(self, number):
         self.lines.append(f"m {number}")
         if number == 1:
-            self.in_step, self.peak = True, self.total
+            self.peak = self.total
             self.peaks["pre_step"] = self.total
         else:
             # Of the first step; 4 is the end of the last.
@@ -117,12 +117,16 @@ class Recorder(TorchDispatchMode):
         made = self.imitations.before(self, func, args)
         if made is not None:
             return made
+        scratch = self.imitations.scratch(func, args)
+        held = self.birth(scratch, self.label()) if scratch else None
         result = func(*args, **(kwargs or {}))
         if self.imitations.in_place(self, func, args, result):
             return result
         for one in torch.utils._pytree.tree_leaves(result):
             if isinstance(one, torch.Tensor):
                 self.storage_born(one.untyped_storage())
+        if held:
+            self.death(held)
         return result
 
 

@@ -45,7 +45,7 @@ def run(model, inputs, recipe, machine, losses=None):
     """Returns the loss of each step where `losses` is a list (reading it waits for the device)."""
     hooks = fixes.offload(recipe, machine, model)
     kind, half = machine.device.type, getattr(torch, recipe.half)
-    autocast = torch.autocast(kind, dtype=half) if recipe.autocast and recipe.half != "float32" else contextlib.nullcontext()
+    autocast = torch.autocast(kind, dtype=half) if recipe.autocast else contextlib.nullcontext()
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     optimizer = machine.optimizer(recipe, trained) if recipe.optimizer_steps else None
     for _ in range(max(1, recipe.optimizer_steps)):

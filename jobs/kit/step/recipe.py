@@ -53,8 +53,8 @@ class Recipe:
 
     @property
     def half(self):
-        """Name of the type of weights that are not quantised, and of autocast."""
-        return {"fp16": "float16", "fp32": "float32"}.get(self.quant, "bfloat16")
+        """Name of the half-precision type: of weights that are not quantised, and of autocast."""
+        return "float16" if self.quant == "fp16" else "bfloat16"
 
     @property
     def response(self):
@@ -136,8 +136,11 @@ def of_row(row):
         settings[chunk] = row.get(chunk) or None
     settings["optimizer_steps"] = row.get("optimizer_steps") or 0
     # A table that does not say is of a plain loop.
-    # The program of the tables left it on; checkpointing switches it off.
-    settings["use_cache"] = row.get("gradient_checkpointing") is False
+    # Checkpointing switches it off; so does the program of the tables, but in the outer configuration only, which is
+    # not that of a language model with a vision tower.
+    sees = bool((row.get("model_config") or {}).get("vision_config"))
+    cache = row.get("use_cache")
+    settings["use_cache"] = row.get("gradient_checkpointing") is False and (sees if cache is None else bool(cache))
     settings["outputs_held"] = row.get("logits_freed_before_backward") is None
     return read(settings, "probe")
 

@@ -1,5 +1,5 @@
 //! Expandable segments: one long address range for each pool, mapped page by page as it grows and unmapped where whole
-//! pages are free. Refuses nothing of its own: the limit is the allocator's.
+//! pages are free. Refuses what is larger than one range; all else is the allocator's limit.
 
 use super::{Allocator, LARGE_SEGMENT, NONE, ORIGIN, SMALL_SEGMENT};
 
@@ -17,7 +17,10 @@ impl Allocator {
 
     /// Grows the last free block of the pool's segment until it holds `size`.
     pub(super) fn expand(&mut self, size: u64, pool: usize) -> Option<u32> {
-        let hole = self.hole(size, pool);
+        if size > EXPANDABLE_SPACE {
+            return None;
+        }
+        let hole = self.hole(size, pool)?;
         let before = self.blocks[hole as usize].prev;
         let mut at = if self.is_free(before) { before } else { NONE };
         if at == NONE {
@@ -32,7 +35,7 @@ impl Allocator {
     }
 
     /// The first unmapped stretch that, with what is free before and after it, holds `size`; a new range if none.
-    fn hole(&mut self, size: u64, pool: usize) -> u32 {
+    fn hole(&mut self, size: u64, pool: usize) -> Option<u32> {
         let fitting = self.unmapped[pool]
             .iter()
             .map(|entry| entry.2)
@@ -51,13 +54,15 @@ impl Allocator {
                 }
                 room >= size
             });
-        fitting.unwrap_or_else(|| {
-            let at = self.block(self.next_addr, EXPANDABLE_SPACE, pool, false);
-            self.next_addr += EXPANDABLE_SPACE;
-            let entry = self.entry(at);
-            self.unmapped[pool].insert(entry);
-            at
-        })
+        if fitting.is_some() {
+            return fitting;
+        }
+        let next_addr = self.next_addr.checked_add(EXPANDABLE_SPACE)?;
+        let at = self.block(self.next_addr, EXPANDABLE_SPACE, pool, false);
+        self.next_addr = next_addr;
+        let entry = self.entry(at);
+        self.unmapped[pool].insert(entry);
+        Some(at)
     }
 
     /// Maps whole pages at the front of a hole, for at least `want` bytes; returns the free block they became part of.
@@ -65,10 +70,7 @@ impl Allocator {
         let block = self.blocks[hole as usize];
         let page = Self::page(block.pool);
         let bytes = want.min(block.size).div_ceil(page) * page;
-        if self
-            .limit
-            .is_some_and(|limit| self.reserved + bytes > limit)
-        {
+        if self.is_beyond(bytes) {
             return None;
         }
         let entry = self.entry(hole);

@@ -49,6 +49,13 @@ impl Tape {
         )
     }
 
+    /// Appended to an empty cache: a copy, which the model's outputs hold.
+    pub(crate) fn cached(&self, x: Tensor) -> Tensor {
+        let raw = self.new_raw(x.numel(), x.dtype());
+        self.cache.borrow_mut().push(raw.clone());
+        Tensor { raw, ..x }
+    }
+
     /// Scaled dot product attention of `[batch, heads, tokens, head_dim]`; `mask` is a boolean one.
     pub(crate) fn attention(
         &self,
@@ -205,7 +212,6 @@ impl Tape {
         let (k, v) = (repeated(k), repeated(v));
         let scores = self.product(q, &k, scores_numel);
         let mut scaled = self.scale(&scores);
-        let kept = scores.raw.clone();
         drop(scores);
         if plan.arch.family == Family::Gemma2 {
             scaled = self.capped(&scaled);
@@ -222,7 +228,7 @@ impl Tape {
             // Autocast has softmax in fp32, by a copy of its own.
             masked = self.to(&masked, Dtype::Fp32);
         }
-        let wide = self.softmax(&masked, kept);
+        let wide = self.softmax(&masked);
         drop(masked);
         let value_type = if self.autocast.get() {
             self.half.get()
@@ -258,19 +264,22 @@ impl Tape {
         self.output(raw, node.as_ref(), 0, a.grad || b.grad)
     }
 
-    /// `scores`: without autocast one more copy of the scores lives until here in backward; the 28 eager rows of
-    /// data/t4.jsonl have it to the MiB, who holds it was not found. With autocast there is none.
-    fn softmax(&self, x: &Tensor, scores: Raw) -> Tensor {
+    /// In fp32. The device's backward makes the product of gradient and result first, as a block of its own, and gives
+    /// back the type that came in.
+    fn softmax(&self, x: &Tensor) -> Tensor {
         let raw = self.new_raw(x.numel(), Dtype::Fp32);
-        let none = Raw::nothing(0, Dtype::Fp32);
-        let scores = if self.autocast.get() { none } else { scores };
-        let (saved, scores) = (self.save(&raw), self.save(&scores));
+        let saved = self.save(&raw);
+        let back_to = if x.dtype() == Dtype::Fp16 {
+            Dtype::Fp16
+        } else {
+            Dtype::Fp32
+        };
         let node = self.node(&[x], move |tape, grads| {
             let grad = one(grads);
             let result = tape.unpack(saved);
-            let scores = tape.unpack(scores);
-            let made = tape.new_raw(grad.numel, Dtype::Fp32);
-            drop((result, scores));
+            let product = tape.new_raw(grad.numel, Dtype::Fp32);
+            let made = tape.new_raw(grad.numel, back_to);
+            drop((result, product));
             vec![Some(made)]
         });
         self.output(raw, node.as_ref(), 0, x.grad)

@@ -60,8 +60,13 @@ impl Block {
         tape.part(Part::Attention);
         let v = tape.as_heads(&v);
         let rotated_q = tape.rotate(&q, &shared.cos, &shared.sin);
-        let rotated_k = tape.rotate(&k, &shared.cos, &shared.sin);
+        let mut rotated_k = tape.rotate(&k, &shared.cos, &shared.sin);
         drop((q, k));
+        let mut v = v;
+        if plan.use_cache {
+            rotated_k = tape.cached(rotated_k);
+            v = tape.cached(v);
+        }
         let mask = shared.mask.as_ref();
         let out = tape.attention(plan, &rotated_q, &rotated_k, &v, mask);
         let projected = self.o.forward(tape, plan, &out, Part::Attention);

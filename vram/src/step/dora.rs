@@ -19,7 +19,7 @@ impl Linear {
     ) -> Tensor {
         tape.part(Part::Dora);
         let rows = x.numel() / self.inputs;
-        let (weight_norm, held) = self.weight_norm(tape, plan, adapter, x);
+        let (weight_norm, held) = self.weight_norm(tape, plan, adapter, branch_in.dtype());
         // mag_norm_scale = magnitude / weight_norm
         let ratio = tape.new_raw(self.outputs, Dtype::Fp32);
         let saved_norm = tape.save(&weight_norm);
@@ -59,8 +59,8 @@ impl Linear {
         drop((first, scaled));
         tape.part(part);
         let out = tape.add(&base, &extra);
-        // Under autocast PEFT does not cast back: what follows the layer is in fp32 from here on.
-        if tape.autocast.get() {
+        // Beside 4-bit layers and under autocast PEFT does not cast back: what follows is in fp32 from here on.
+        if tape.autocast.get() && plan.quant.is_kbit() {
             out
         } else {
             tape.to(&out, x.dtype())
@@ -91,7 +91,7 @@ impl Linear {
         tape: &Tape,
         plan: &Plan,
         adapter: &Adapter,
-        x: &Tensor,
+        dtype: Dtype,
     ) -> (Raw, Vec<Raw>) {
         let half = tape.half.get();
         let wide = if tape.autocast.get() {
@@ -107,15 +107,22 @@ impl Linear {
         );
         let eye_cast = (wide != Dtype::Fp32).then(|| tape.new_raw(self.inputs * self.inputs, wide));
         let narrow = tape.new_raw(self.inputs * plan.rank, wide);
-        let product = tape.new_raw(self.numel(), wide);
+        let mut product = tape.new_raw(self.numel(), wide);
         drop((narrow, eye_cast, eye, a, b));
-        // The base weight in the input's type, and with the product added.
-        let mut base = tape.new_raw(self.numel(), half);
-        if plan.quant.is_kbit() && x.dtype() != half {
-            base = tape.new_raw(self.numel(), x.dtype());
+        if !plan.quant.is_kbit() && wide != dtype {
+            product = tape.new_raw(self.numel(), dtype);
         }
-        let scaled = tape.new_raw(self.numel(), wide);
-        let sum = tape.new_raw(self.numel(), base.dtype.promoted(wide));
+        // The base weight in the input's type, and with the product added.
+        let mut base = if plan.quant.is_kbit() {
+            tape.new_raw(self.numel(), half)
+        } else {
+            Raw::nothing(self.numel(), plan.half)
+        };
+        if dtype != base.dtype {
+            base = tape.new_raw(self.numel(), dtype);
+        }
+        let scaled = tape.new_raw(self.numel(), product.dtype);
+        let sum = tape.new_raw(self.numel(), base.dtype.promoted(product.dtype));
         drop(scaled);
         let norm = tape.new_raw(self.outputs, sum.dtype);
         drop(sum);

@@ -42,7 +42,7 @@ impl Linear {
                 None => made,
             }
         } else {
-            self.plain(tape, x, rows)
+            self.plain(tape, plan, x, rows)
         };
         let Some(adapter) = &self.adapter else {
             return base;
@@ -85,13 +85,19 @@ impl Linear {
         tape.scale(&up)
     }
 
-    fn plain(&self, tape: &Tape, x: &Tensor, rows: u64) -> Tensor {
+    fn plain(&self, tape: &Tape, plan: &Plan, x: &Tensor, rows: u64) -> Tensor {
         let half = if tape.autocast.get() {
             tape.to(x, tape.half.get())
         } else {
             x.clone()
         };
-        let weight = Tensor::constant(Raw::nothing(self.numel(), half.dtype()));
+        // Autocast copies a frozen fp32 weight for each product, and backward needs the copy.
+        let copied = plan.quant == Quant::Fp32 && half.dtype() != Dtype::Fp32;
+        let weight = Tensor::constant(if copied {
+            tape.new_raw(self.numel(), half.dtype())
+        } else {
+            Raw::nothing(self.numel(), half.dtype())
+        });
         tape.linear(&half, &weight, rows * self.outputs)
     }
 

@@ -307,6 +307,10 @@ fn adapters(tape: &Tape, plan: &Plan) -> Adapted {
         .iter()
         .map(|(_, outputs)| plan.dora.then(|| tape.new_raw(*outputs, Dtype::Fp32)))
         .collect();
+    if plan.dora && !shapes.is_empty() {
+        // The norms are made of products, so that the first workspace is there before the step.
+        tape.blas();
+    }
     let mut trained = Vec::new();
     let mut ready = wide.into_iter().zip(magnitudes);
     for ([a, b], magnitude) in ready.by_ref().take(idle) {

@@ -57,8 +57,10 @@ impl Tape {
             let grad = grad_of(grads);
             let a = saved_a.map(|saved| tape.unpack(saved));
             let b = saved_b.map(|saved| tape.unpack(saved));
-            let to_a = b.map(|_other| tape.new_raw(grad.numel, grad.dtype));
-            let to_b = a.map(|_other| tape.new_raw(grad.numel, grad.dtype));
+            // Both stay until both products are made.
+            let to_a = b.as_ref().map(|_| tape.new_raw(grad.numel, grad.dtype));
+            let to_b = a.as_ref().map(|_| tape.new_raw(grad.numel, grad.dtype));
+            drop((a, b));
             vec![to_a, to_b]
         });
         self.output(raw, node.as_ref(), 0, a.grad || b.grad)

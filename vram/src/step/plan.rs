@@ -54,6 +54,8 @@ pub(crate) struct Plan {
     pub plain_kernel: Kernel,
     pub masked_kernel: Kernel,
     pub checkpointing: bool,
+    /// Keys and values kept as for generation: of no use in training, but on where nobody switches it off.
+    pub use_cache: bool,
     pub save_on_cpu: bool,
     pub skips_weights: bool,
     pub chunk: Option<u64>,

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use crate::step::block::{Shared, norm};
 use crate::step::load::{Model, load};
 use crate::step::loss::{Loss, loss};
-use crate::step::{Plan, optimizer};
+use crate::step::{Held, Plan, optimizer};
 use crate::stream::{Event, Stream};
 use crate::tape::{Dtype, Keep, Part, Raw, Tape, Tensor};
 
@@ -66,8 +66,12 @@ fn forward_and_backward(tape: &Rc<Tape>, plan: &Plan, model: &Model) {
     tape.keeping(keep, || {
         let Loss { loss, held } = forward(tape, plan, model);
         tape.log.push(Event::Mark(2));
+        let cache = tape.cache.take();
+        let outputs_held =
+            plan.held == Held::Outputs || plan.held == Held::Response && plan.logits_to_keep;
+        let cache = outputs_held.then_some(cache);
         tape.backward(loss);
-        drop(held);
+        drop((held, cache));
     });
     tape.clear_casts();
     tape.grads.borrow_mut().remove(&INPUT_GRADIENT);

@@ -37,6 +37,8 @@ pub(crate) struct Tape {
     next_seq: Cell<u64>,
     /// Autocast's cache of bf16 copies of trained fp32 weights, by parameter.
     pub casts: RefCell<BTreeMap<u32, Tensor>>,
+    /// Keys and values that the model's outputs hold.
+    pub cache: RefCell<Vec<Raw>>,
     pub autocast: Cell<bool>,
     pub half: Cell<Dtype>,
     /// Gradients of parameters, by parameter.
@@ -55,6 +57,7 @@ impl Tape {
             stopped: Cell::new(false),
             next_seq: Cell::new(0),
             casts: RefCell::new(BTreeMap::new()),
+            cache: RefCell::new(Vec::new()),
             autocast: Cell::new(false),
             half: Cell::new(Dtype::Bf16),
             grads: RefCell::new(BTreeMap::new()),

@@ -36,7 +36,10 @@ fn errors(what: &str, errors: Errors, median: Option<f64>, most: Option<f64>) ->
         what: what.to_owned(),
         rows: errors.n,
         measured: measured.collect::<Vec<_>>().join(", "),
-        goal: goal.collect::<Vec<_>>().join(", "),
+        goal: match goal.collect::<Vec<_>>().join(", ") {
+            none if none.is_empty() => "none".to_owned(),
+            goal => goal,
+        },
         met: sides.iter().all(|(_, value, goal)| match (value, goal) {
             (Some(value), Some(goal)) => value <= goal,
             (None, Some(_)) => false,
@@ -134,6 +137,7 @@ fn of_seeds(history: &[Judged]) -> Vec<Check> {
 fn of_tables(tables: &[Table; 2]) -> Result<Vec<Check>, String> {
     let [h200, t4] = tables;
     let (plain, others) = (&h200.plain.summary, tables::h200_leaving_one_out()?.summary);
+    let (later, without_int8) = tables::h200_later()?;
     Ok(vec![
         errors(
             "steps on a Tesla T4, nothing learned: allocated",
@@ -158,6 +162,24 @@ fn of_tables(tables: &[Table; 2]) -> Result<Vec<Check>, String> {
         verdicts(
             "steps on an H200 held to a limit: verdicts",
             plain.verdicts,
+            None,
+            None,
+        ),
+        errors(
+            "later steps on an H200, thirteen models, int8 apart, nothing learned: allocated",
+            without_int8.summary.allocated,
+            Some(2.0),
+            Some(8.0),
+        ),
+        errors(
+            "the same with int8, whose outliers only the weights know",
+            later.summary.allocated,
+            None,
+            None,
+        ),
+        verdicts(
+            "the same held to a limit: verdicts",
+            later.summary.verdicts,
             None,
             None,
         ),

@@ -5,6 +5,8 @@ use serde::Deserialize;
 use vram::{EvaluatedRow, Evaluation, evaluate};
 
 pub const H200: &str = include_str!("../../../data/h200.jsonl");
+/// Other families, lengths and switches, run after the model was made.
+pub const H200_2: &str = include_str!("../../../data/h200-2.jsonl");
 pub const T4: &str = include_str!("../../../data/t4.jsonl");
 
 /// Of a row, what `vram::Row` leaves aside.
@@ -58,4 +60,15 @@ pub fn h200_leaving_one_out() -> Result<Evaluation, String> {
 
 pub fn t4() -> Result<Table, String> {
     table("t4", "Tesla T4", T4)
+}
+
+/// The later steps on the H200, and those of them without int8, whose memory depends on the weights.
+pub fn h200_later() -> Result<(Evaluation, Evaluation), String> {
+    let bad = |error: vram::EvaluateError| format!("h200-2.jsonl: {error}");
+    let all = evaluate(H200_2, &[], false).map_err(bad)?;
+    let others = H200_2
+        .lines()
+        .filter(|line| !line.contains("\"quant\": \"int8\""));
+    let others = others.collect::<Vec<_>>().join("\n");
+    Ok((all, evaluate(&others, &[], false).map_err(bad)?))
 }
