@@ -21,7 +21,9 @@ pub struct Suggestion {
     pub change: String,
     /// The settings to change, by name.
     pub settings: Settings,
+    #[serde(rename = "need_mib", with = "crate::bytes::as_mib")]
     pub need: Bytes,
+    #[serde(rename = "band_mib", with = "crate::bytes::as_mib")]
     pub band: Bytes,
     /// The training computes the same numbers, up to rounding.
     pub keeps_arithmetic: bool,

@@ -34,6 +34,21 @@ impl Bytes {
     }
 }
 
+/// For documents: MiB with one decimal.
+pub(crate) mod as_mib {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::Bytes;
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &Bytes, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_f64((bytes.mib() * 10.0).round() / 10.0)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Bytes, D::Error> {
+        f64::deserialize(from).map(Bytes::from_mib)
+    }
+}
+
 impl Add for Bytes {
     type Output = Self;
     fn add(self, other: Self) -> Self {

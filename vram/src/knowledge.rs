@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 use crate::architecture::Architecture;
 use crate::footprint::footprint_of;
 use crate::learn::{self, Correction, Features, Sample};
-use crate::planning;
 use crate::report::ReportRow;
 use crate::step::Plan;
 use crate::stream::Stream;
 use crate::streams::{Origin, Streams};
 use crate::{Backend, Bytes, DeviceClass, Mode, Settings, Workload, seeds};
+use crate::{models, planning};
 
 /// How a measured piece of work ended, as far as memory is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -277,7 +277,8 @@ impl Knowledge {
     pub(crate) fn compared(&self) -> Vec<ReportRow> {
         let rows = self.observations.iter().filter_map(|seen| {
             let workload = Workload::new(seen.mode, &seen.settings, None).ok()?;
-            let plan = planning::plan(workload.recipe.as_ref()?, seen.mode, &seen.class)?;
+            let recipe = workload.recipe.as_ref()?;
+            let plan = planning::plan(recipe, seen.mode, &seen.class)?;
             let measured = seen
                 .allocated
                 .filter(|_| seen.observed != Observed::Oom && seen.mode != Mode::Bake)?;
@@ -286,6 +287,8 @@ impl Knowledge {
             let share = correction.map_or(0.0, |correction| correction.at(&features(&plan)).0);
             Some(ReportRow {
                 host: seen.host.clone(),
+                family: models::name_of(&plan.arch)
+                    .map_or_else(|| recipe.model.clone(), str::to_owned),
                 device: seen.class.name.clone(),
                 mode: seen.mode,
                 backend: seen.class.backend,

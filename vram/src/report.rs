@@ -12,6 +12,8 @@ use crate::{Backend, Knowledge, Mode};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReportRow {
     pub host: String,
+    /// The model's family and shape, by one name: what corrections are learned for.
+    pub family: String,
     pub device: String,
     pub mode: Mode,
     pub backend: Backend,
@@ -25,6 +27,7 @@ pub struct ReportRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReportGroup {
     pub host: String,
+    pub family: String,
     pub mode: Mode,
     pub computed: Errors,
     pub corrected: Errors,
@@ -41,26 +44,29 @@ pub struct Report {
 #[must_use]
 pub fn report(knowledge: &Knowledge) -> Report {
     let rows = knowledge.compared();
-    let mut groups: BTreeMap<(String, Mode), Vec<&ReportRow>> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, String, Mode), Vec<&ReportRow>> = BTreeMap::new();
     for row in &rows {
         groups
-            .entry((row.host.clone(), row.mode))
+            .entry((row.host.clone(), row.family.clone(), row.mode))
             .or_default()
             .push(row);
     }
     let off = |predicted: f64, measured: f64| (predicted / measured - 1.0).abs() * 100.0;
-    let groups = groups.into_iter().map(|((host, mode), rows)| ReportGroup {
-        host,
-        mode,
-        computed: errors(
-            rows.iter()
-                .map(|row| off(row.computed_mib, row.measured_mib)),
-        ),
-        corrected: errors(
-            rows.iter()
-                .map(|row| off(row.corrected_mib, row.measured_mib)),
-        ),
-    });
+    let groups = groups
+        .into_iter()
+        .map(|((host, family, mode), rows)| ReportGroup {
+            host,
+            family,
+            mode,
+            computed: errors(
+                rows.iter()
+                    .map(|row| off(row.computed_mib, row.measured_mib)),
+            ),
+            corrected: errors(
+                rows.iter()
+                    .map(|row| off(row.corrected_mib, row.measured_mib)),
+            ),
+        });
     Report {
         groups: groups.collect(),
         outliers: knowledge.outliers(),

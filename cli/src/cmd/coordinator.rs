@@ -164,7 +164,7 @@ fn verify(context: &Context) -> Result<Exit, Error> {
     let document = json!({
         "sound": report.is_sound(), "sweeps": report.sweeps, "attempts": report.attempts,
         "rulings": report.rulings, "marks": report.marks, "hosts": report.hosts,
-        "observations": report.observations, "index_entries": report.index_entries, "blobs": report.blobs,
+        "observations": report.observations, "rehearsals": report.rehearsals, "index_entries": report.index_entries, "blobs": report.blobs,
         "problem_count": report.problem_count, "problems": report.problems,
     });
     said(context, &document, || {

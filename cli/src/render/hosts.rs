@@ -103,6 +103,7 @@ pub fn one(host: &HostDocument) -> String {
                 host.attempts_total, host.attempts_succeeded
             ),
         ),
+        ("rehearses", rehearses(host)),
     ];
     text.push('\n');
     for (name, value) in facts {
@@ -115,6 +116,17 @@ pub fn one(host: &HostDocument) -> String {
         text.push_str(&format!("running {attempt}\n"));
     }
     text
+}
+
+fn rehearses(host: &HostDocument) -> String {
+    match (&host.rehearses, &host.cannot_rehearse) {
+        (Some(stack), _) if host.rehearsing > 0 => {
+            format!("{} now, with {}", host.rehearsing, printable(stack))
+        }
+        (Some(stack), _) => format!("with {}", printable(stack)),
+        (None, Some(why)) => format!("no: {}", printable(why)),
+        (None, None) => "not known yet".to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Documents for the tests of rendering. Figures are made up.
 
+use std::collections::BTreeMap;
+
 use proto::v1::*;
 
 pub fn plain(text: &str) -> String {
@@ -241,5 +243,28 @@ pub fn why() -> WhyDocument {
             code: "too_large".into(),
             reason: "too large".into(),
         }],
+        rehearsals: vec![
+            RehearsalDocument {
+                state: "done".into(),
+                mode: "train".into(),
+                rank: 96,
+                host: Some("tower".into()),
+                seconds: Some(52.4),
+                versions: BTreeMap::from([
+                    ("peft".into(), "0.21.0".into()),
+                    ("torch".into(), "2.16.0".into()),
+                ]),
+                doubts: vec!["torch 2.16.0 was not compared with a card (was: 2.11, 2.15)".into()],
+                ..RehearsalDocument::default()
+            },
+            RehearsalDocument {
+                state: "failed".into(),
+                mode: "train".into(),
+                rank: 112,
+                host: Some("tower".into()),
+                error: Some("timed_out: it was ended after 900 s".into()),
+                ..RehearsalDocument::default()
+            },
+        ],
     }
 }

@@ -1,7 +1,7 @@
 //! `sweep why` for people: the reason in a sentence, the arithmetic of each device, the terms of the need, and what
 //! would make it fit.
 
-use proto::v1::{VerdictDocument, WhyDocument};
+use proto::v1::{RehearsalDocument, VerdictDocument, WhyDocument};
 
 use super::format::{device, host};
 use super::paint::paint;
@@ -16,6 +16,9 @@ pub fn text(why: &WhyDocument) -> String {
     text.push('\n');
     if !why.reason.is_empty() {
         text.push_str(&wrap::paragraph(&printable(&why.reason), 0, 0));
+    }
+    for one in &why.rehearsals {
+        text.push_str(&wrap::paragraph(&rehearsal(one), 0, 4));
     }
     if !why.verdicts.is_empty() {
         text.push_str(&format!("\n{}", arithmetic(&why.verdicts)));
@@ -41,6 +44,41 @@ pub fn text(why: &WhyDocument) -> String {
         text.push_str(SIMULATED);
     }
     paint(&text)
+}
+
+/// `rehearsed on tower in 52 s at rank 96: peft 0.21.0, torch 2.16.0`
+fn rehearsal(one: &RehearsalDocument) -> String {
+    let on = one
+        .host
+        .as_deref()
+        .map(|name| format!(" on {}", host(name)));
+    let (on, rank) = (on.unwrap_or_default(), one.rank);
+    let what = if one.mode == "train" { "" } else { "probe " };
+    match one.state.as_str() {
+        "done" => {
+            let versions = one.versions.iter();
+            let versions: Vec<String> = versions
+                .map(|(name, version)| format!("{name} {version}"))
+                .collect();
+            let seconds = one.seconds.unwrap_or(0.0);
+            let doubts = match one.doubts.as_slice() {
+                [] => String::new(),
+                doubts => format!("; the band is wider: {}", doubts.join("; ")),
+            };
+            let text = format!(
+                "{what}rehearsed{on} in {seconds:.0} s at rank {rank}: {}{doubts}",
+                versions.join(", ")
+            );
+            printable(&text)
+        }
+        "failed" => {
+            let error = one.error.as_deref().unwrap_or_default();
+            printable(&format!(
+                "{what}rehearsal{on} at rank {rank} failed: {error}"
+            ))
+        }
+        state => format!("{what}rehearsal{on} at rank {rank}: {state}"),
+    }
 }
 
 fn arithmetic(all: &[VerdictDocument]) -> String {
@@ -126,5 +164,12 @@ mod tests {
         );
         assert!(text.contains("weights         3421.5  computed"), "{text}");
         assert!(text.contains("would fit: rank 104"), "{text}");
+        let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let made = "rehearsed on tower in 52 s at rank 96: peft 0.21.0, torch 2.16.0; the band is wider: torch 2.16.0 was";
+        assert!(said.contains(made), "{text}");
+        assert!(
+            said.contains("rehearsal on tower at rank 112 failed: timed_out"),
+            "{text}"
+        );
     }
 }

@@ -31,7 +31,7 @@ fn a_prediction_is_the_librarys() {
     has(&answer["replayed"], &REPLAYED);
     has(
         &answer["would_fit"][0],
-        &["change", "settings", "need", "band"],
+        &["change", "settings", "need_mib", "band_mib"],
     );
     assert_eq!(
         answer,

@@ -18,6 +18,7 @@ fn a_report_needs_no_coordinator_and_makes_no_store() {
         &shipped["rows"][0],
         &[
             "host",
+            "family",
             "device",
             "mode",
             "backend",
@@ -29,7 +30,7 @@ fn a_report_needs_no_coordinator_and_makes_no_store() {
     );
     has(
         &shipped["groups"][0],
-        &["host", "mode", "computed", "corrected"],
+        &["host", "family", "mode", "computed", "corrected"],
     );
     assert_eq!(
         shipped["rows"].as_array().map(Vec::len),

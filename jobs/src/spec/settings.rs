@@ -84,6 +84,9 @@ const MEMORY_FIXES: &[&str] = &[
     "save_on_cpu",
     "bf16_lm_head",
     "logits_to_keep",
+    "save_on_cpu_skips_weights",
+    "cache_emptied_before_adapters",
+    "chunked_loss",
 ];
 
 const SCHEDULES: &[&str] = &[
@@ -120,6 +123,9 @@ pub(crate) const SETTINGS: &[Setting] = &[
     recipe("steps", Rule::Count),
     recipe("grad_accumulation", Rule::Count),
     recipe("mlp_chunk_tokens", Rule::Count),
+    recipe("loss_chunk_tokens", Rule::Count),
+    recipe("expandable_segments", Rule::Flag),
+    recipe("logits_freed_before_backward", Rule::Flag),
     recipe("context_len", Rule::Count),
     recipe("gguf_bytes", Rule::Bytes),
     recipe("kv_cache", Rule::OneOf(KV_CACHES)),

@@ -1,7 +1,9 @@
-//! `sweep vram predict|evaluate|replay|report|models|cards`: the memory model by itself, without a sweep. Runs
+//! `sweep vram predict|advise|evaluate|replay|explain|report|models|cards`: the memory model by itself, without a sweep. Runs
 //! nothing on any card and changes nothing; only `--ask` and `report` need a coordinator's knowledge.
 
+mod advise;
 mod evaluate;
+mod explain;
 mod input;
 mod known;
 mod predict;
@@ -20,8 +22,10 @@ use crate::error::{Error, Exit};
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
     Predict(predict::Args),
+    Advise(advise::Args),
     Evaluate(evaluate::Args),
     Replay(replay::Args),
+    Explain(explain::Args),
     Report(report::Args),
     /// List the models known by name
     Models,
@@ -32,8 +36,10 @@ pub enum Verb {
 pub async fn run(verb: Verb, context: &Context) -> Result<Exit, Error> {
     match verb {
         Verb::Predict(args) => predict::run(args, context).await,
+        Verb::Advise(args) => advise::run(&args, context),
         Verb::Evaluate(args) => evaluate::run(&args, context),
         Verb::Replay(args) => replay::run(&args, context),
+        Verb::Explain(args) => explain::run(&args, context),
         Verb::Report(args) => report::run(&args, context).await,
         Verb::Models => known::models(context),
         Verb::Cards => known::cards(context),

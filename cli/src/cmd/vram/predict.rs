@@ -50,7 +50,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    fn of_model(self) -> vram::Mode {
+    pub fn of_model(self) -> vram::Mode {
         match self {
             Self::Train => vram::Mode::Train,
             Self::Probe => vram::Mode::Probe,
@@ -126,7 +126,7 @@ pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
 }
 
 /// Refuses a model whose shape nobody has given.
-fn known(workload: &Workload) -> Result<(), Error> {
+pub fn known(workload: &Workload) -> Result<(), Error> {
     let Some(recipe) = workload.recipe.as_ref() else {
         return Ok(());
     };

@@ -63,7 +63,7 @@ impl FromStr for From {
     }
 }
 
-fn rank(text: &str) -> Result<u64, String> {
+pub fn rank(text: &str) -> Result<u64, String> {
     let number = text.strip_prefix("rank=").and_then(|n| n.parse().ok());
     number
         .filter(|rank| (1..=LARGEST_RANK).contains(rank))
@@ -84,7 +84,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Error> {
     Ok(Exit::DONE)
 }
 
-fn stream(from: &[From], wanted: Option<u64>) -> Result<Stream, Error> {
+pub fn stream(from: &[From], wanted: Option<u64>) -> Result<Stream, Error> {
     let bad = |text: &str| Err(Error::BadInput(text.to_owned()));
     match (from, wanted) {
         ([one], None) => read(&one.path),

@@ -61,7 +61,7 @@ async fn learned(context: &Context) -> Result<Option<Report>, Error> {
 }
 
 /// The whole file or none: written beside it, then put in its place.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     let mut beside = std::ffi::OsString::from(".");
     beside.push(name);

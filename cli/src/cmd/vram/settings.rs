@@ -10,13 +10,6 @@ use vram::{LONGEST_CONFIG, Settings};
 use super::input;
 use crate::error::Error;
 
-/// What memory depends on besides, and a sweep file does not say yet.
-const FURTHER: [&str; 3] = [
-    "expandable_segments",
-    "loss_chunk_tokens",
-    "logits_freed_before_backward",
-];
-
 #[derive(Debug, clap::Args)]
 pub struct Recipe {
     /// Model known by name, whoever uploaded it; `sweep vram models` lists them
@@ -73,7 +66,7 @@ fn pair(given: &str) -> Result<(&str, Value), Error> {
             "setting `{key}`: give it with {flag}"
         )));
     }
-    let known: Vec<&str> = setting_names().chain(FURTHER).collect();
+    let known: Vec<&str> = setting_names().collect();
     // As in a sweep file, a setting of one's own begins so.
     if !known.contains(&key) && !key.starts_with("x_") {
         let help = nearest_help(key, &known);

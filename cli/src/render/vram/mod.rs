@@ -1,6 +1,8 @@
 //! The documents of `sweep vram` for people.
 
+pub mod advise;
 pub mod evaluate;
+pub mod explain;
 pub mod known;
 pub mod predict;
 pub mod replay;

@@ -17,24 +17,30 @@ pub fn text(report: &Report) -> String {
     }
     let mut table = Table::new(&[
         ("HOST", Kind::Text),
+        ("MODEL", Kind::Text),
         ("JOB", Kind::Word),
         ("RUNS", Kind::Figure),
-        ("SHAPES ALONE: MEDIAN %", Kind::Figure),
-        ("P90 %", Kind::Figure),
-        ("MAX %", Kind::Figure),
-        ("CORRECTED: MEDIAN %", Kind::Figure),
-        ("P90 %", Kind::Figure),
-        ("MAX %", Kind::Figure),
+        ("SHAPES: MEDIAN", Kind::Figure),
+        ("P90", Kind::Figure),
+        ("MAX", Kind::Figure),
+        ("LEARNED: MEDIAN", Kind::Figure),
+        ("P90", Kind::Figure),
+        ("MAX", Kind::Figure),
     ]);
     for group in &report.groups {
         let [runs, alone @ ..] = figures(&group.computed);
         let [_, corrected @ ..] = figures(&group.corrected);
-        let place = [host(&group.host), word(&group.mode), runs];
+        let place = [
+            host(&group.host),
+            printable(&group.family),
+            word(&group.mode),
+            runs,
+        ];
         table.row(place.into_iter().chain(alone).chain(corrected));
     }
     let peaks = count(report.rows.len() as u64, "measured peak");
     let mut text =
-        format!("{peaks} against what is predicted for them; absolute errors\n\n{table}");
+        format!("{peaks} against what is predicted for them; errors in per cent\n\n{table}");
     text.push_str(&outliers(&report.outliers));
     text
 }

@@ -1,0 +1,37 @@
+//! `sweep vram explain` for people: the peak, where it falls, and what is alive there by module and by line.
+
+use vram::{Explanation, ReplayStatus};
+
+use super::replay::alive;
+use super::{tenth, tenth_if};
+use crate::render::table::{Kind, Table};
+
+const MODULES_SHOWN: usize = 12;
+const BLOCKS_SHOWN: usize = 20;
+
+pub fn text(explained: &Explanation) -> String {
+    let answer = &explained.replayed;
+    let ending = match answer.status {
+        ReplayStatus::Ok => String::new(),
+        ReplayStatus::Oom => format!(
+            "; then out of memory, wanting {} MiB more",
+            tenth_if(answer.oom_wanted_mib)
+        ),
+    };
+    let peak = format!(
+        "peak allocated {} MiB in {}, reserved {} MiB{ending}\n",
+        tenth(answer.allocated_mib),
+        explained.peak_stage,
+        tenth(answer.reserved_mib),
+    );
+    let mut modules = Table::new(&[
+        ("MODULE", Kind::Text),
+        ("MiB", Kind::Figure),
+        ("BLOCKS", Kind::Figure),
+    ]);
+    for one in explained.by_module.iter().take(MODULES_SHOWN) {
+        modules.row([one.label.clone(), tenth(one.mib), one.blocks.to_string()]);
+    }
+    let blocks = alive(&answer.alive_at_peak, BLOCKS_SHOWN);
+    format!("{peak}\n{modules}{blocks}")
+}

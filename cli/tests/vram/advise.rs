@@ -1,0 +1,95 @@
+//! `sweep vram advise` and `explain`.
+
+use crate::said::*;
+
+const CRASHED: [&str; 18] = [
+    "vram",
+    "advise",
+    "--model",
+    "unsloth/gemma-3-4b-it",
+    "--set",
+    "quant=nf4",
+    "--set",
+    "rank=112",
+    "--set",
+    "dropout=0.1",
+    "--set",
+    "seq_len=7177",
+    "--set",
+    "response_len=237",
+    "--set",
+    "optimizer=adamw_8bit",
+    "--set",
+    "memory_fixes=[\"chunked_mlp\",\"save_on_cpu\",\"bf16_lm_head\",\"logits_to_keep\"]",
+];
+
+#[test]
+fn advice_is_what_was_tried_and_what_fits() {
+    let mut words = CRASHED.to_vec();
+    words.extend(["--device", "RTX 3070 Ti", "--json"]);
+    let advice = json_of(&ask(&words));
+    has(
+        &advice,
+        &[
+            "verdict",
+            "need_mib",
+            "band_mib",
+            "room_mib",
+            "suggestions",
+            "tried",
+        ],
+    );
+    has(
+        &advice["suggestions"][0],
+        &[
+            "change",
+            "settings",
+            "need_mib",
+            "band_mib",
+            "keeps_arithmetic",
+        ],
+    );
+    assert_eq!(advice["suggestions"][0]["keeps_arithmetic"], true);
+    assert!(advice["suggestions"][0]["need_mib"].as_f64().unwrap() < 7833.6);
+    words.pop();
+    let text = text_of(&ask(&words));
+    assert!(text.contains("fits with:"), "{text}");
+    assert!(text.contains("computes the same"), "{text}");
+    // Without a device there is nothing to fit.
+    refused(&CRASHED, &["--device NAME"]);
+}
+
+#[test]
+fn the_peak_of_a_stream_is_explained_and_drawn() {
+    let stream = shipped("fixtures/gemma3-4b-r112-2steps.gz");
+    let folder = tempfile::tempdir().unwrap();
+    let svg = folder.path().join("peak.svg");
+    let words = [
+        "vram",
+        "explain",
+        "--from",
+        plain(&stream),
+        "--svg",
+        plain(&svg),
+        "--json",
+    ];
+    let explained = json_of(&ask(&words));
+    has(
+        &explained,
+        &[
+            "allocated_mib",
+            "reserved_mib",
+            "peak_stage",
+            "by_module",
+            "timeline",
+            "stages",
+        ],
+    );
+    let drawn = std::fs::read_to_string(&svg).unwrap();
+    assert!(
+        drawn.starts_with("<svg") && drawn.contains("peak allocated"),
+        "{drawn}"
+    );
+    let text = text_of(&ask(&words[..words.len() - 1]));
+    assert!(text.starts_with("peak allocated 7050.3 MiB in "), "{text}");
+}
