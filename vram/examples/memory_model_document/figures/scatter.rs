@@ -12,6 +12,7 @@ fn row(table: &Table, row: &EvaluatedRow) -> Option<ReportRow> {
         .filter(|_| row.status.as_deref() != Some("oom"))?;
     Some(ReportRow {
         host: table.name.to_owned(),
+        family: String::new(),
         device: table.title.to_owned(),
         mode: Mode::Train,
         backend: Backend::Cuda,
