@@ -148,15 +148,21 @@ fn from_measured(
         Mark::Learned
     };
     let known = peaks.reserved > Bytes::ZERO;
-    let reserved = if known || class.backend == Backend::Cpu {
-        peaks.reserved.max(peaks.allocated)
+    let prior = workload
+        .recipe
+        .as_ref()
+        .map_or(FRAGMENTATION, fragmentation);
+    // Another measurement may be larger, but does not make the band wider: it is a share of the smallest one, with no
+    // more fragmentation than is taken before any was seen.
+    let (reserved, least) = if known || class.backend == Backend::Cpu {
+        (peaks.reserved.max(peaks.allocated), peaks.least)
     } else {
-        let prior = workload
-            .recipe
-            .as_ref()
-            .map_or(FRAGMENTATION, fragmentation);
         let share = knowledge.fragmentation(class, prior);
-        scale(peaks.allocated, 1.0 + share)
+        let least = peaks.least.min(peaks.allocated);
+        (
+            scale(peaks.allocated, 1.0 + share),
+            scale(least, 1.0 + prior),
+        )
     };
     let share = if known {
         BAND_MEASURED
@@ -172,7 +178,7 @@ fn from_measured(
         allocated: peaks.allocated,
         reserved,
         context: context(class, knowledge),
-        band: scale(if known { peaks.least } else { reserved }, share),
+        band: scale(least, share),
         source,
     })
 }
@@ -351,12 +357,14 @@ fn from_declared(workload: &Workload) -> Option<Estimate> {
 
 /// It ran out of memory in `room`: so it needs more, whatever the model says.
 fn raise_above(best: &mut Estimate, room: Bytes) {
-    let band = scale(room, BAND_MEASURED);
     if best.need().saturating_sub(best.band) > room {
         return;
     }
-    best.reserved = (room + band + Bytes(1)).saturating_sub(best.context);
-    best.band = band.min(best.band);
+    // What was measured keeps its band, whatever else is seen.
+    if best.source != Source::Measured {
+        best.band = scale(room, BAND_MEASURED).min(best.band);
+    }
+    best.reserved = (room + best.band + Bytes(1)).saturating_sub(best.context);
     best.source = best.source.min(Source::Learned);
 }
 

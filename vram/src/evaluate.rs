@@ -170,7 +170,7 @@ fn rehearse(
                 line: at + 1,
                 message,
             };
-            let row: Row = serde_json::from_str(line).map_err(|bad| error(bad.to_string()))?;
+            let row = Row::read(line).map_err(error)?;
             let plan = row.plan().map_err(error)?;
             if !crate::planning::is_reasonable(&plan) {
                 return Err(error("its sizes are beyond any machine".to_owned()));

@@ -10,11 +10,30 @@ use crate::{Backend, DeviceClass, Mode};
 /// Steps after which nothing new is allocated: the second has the optimizer's state.
 const STEPS: u64 = 2;
 
+/// Whether it is known which layers PEFT adapts by this name: the linear ones of the blocks and of a vision tower, or none
+/// at all. What an adapter on the embedding or the output matrix costs is not, nor which layers a pattern or a part of
+/// a path finds.
+pub(crate) fn is_understood(target: &str) -> bool {
+    const OTHERS: [&str; 6] = [
+        "lm_head",
+        "embed_tokens",
+        "embed_tokens_per_layer",
+        "patch_embedding",
+        "position_embedding",
+        "score",
+    ];
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    target.chars().all(is_name) && !OTHERS.contains(&target)
+}
+
 pub(crate) fn plan(recipe: &Recipe, mode: Mode, class: &DeviceClass) -> Option<Plan> {
     let arch = recipe
         .architecture()
         .filter(|arch| arch.family.is_known())?;
     let seq = recipe.seq_len?;
+    if !recipe.targets.iter().all(|name| is_understood(name)) {
+        return None;
+    }
     let half = if recipe.quant == Quant::Fp16 {
         Dtype::Fp16
     } else {
@@ -84,12 +103,18 @@ pub(crate) fn workspace(class: &DeviceClass) -> u64 {
     }
 }
 
+/// Chunks are walked one by one, in each layer.
 const MOST_CHUNKS: u64 = 1024;
+const MOST_CHUNKS_OF_ALL: u64 = 1 << 16;
 
 /// Largest products that stay far from 64 bits: beyond it nothing is planned.
 pub(crate) fn is_reasonable(plan: &Plan) -> bool {
     let arch = &plan.arch;
-    let widest = arch.vocab.max(arch.intermediate).max(arch.q_width());
+    let widest = arch
+        .vocab
+        .max(arch.intermediate)
+        .max(arch.q_width())
+        .max(arch.hidden);
     let tokens = plan.batch.checked_mul(plan.seq);
     let scores = tokens
         .and_then(|tokens| tokens.checked_mul(plan.seq))
@@ -101,11 +126,8 @@ pub(crate) fn is_reasonable(plan: &Plan) -> bool {
     let activations = tokens
         .and_then(|tokens| tokens.checked_mul(widest))
         .and_then(|one| one.checked_mul(arch.layers));
-    // Chunks are walked one by one.
-    if plan
-        .chunk
-        .is_some_and(|chunk| plan.seq / chunk > MOST_CHUNKS)
-    {
+    let chunks = plan.chunk.map_or(1, |chunk| plan.seq / chunk);
+    if chunks > MOST_CHUNKS || chunks * arch.layers > MOST_CHUNKS_OF_ALL {
         return false;
     }
     [scores, adapters, activations]

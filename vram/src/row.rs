@@ -4,8 +4,10 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::architecture::Architecture;
+use crate::architecture::{Architecture, Family};
+use crate::planning::is_understood;
 use crate::recipe::{Optimizer, Quant};
+use crate::setting::MOST;
 use crate::step::{Held, Kernel, Plan};
 use crate::tape::Dtype;
 
@@ -97,6 +99,18 @@ pub struct Row {
     pub optimizer_state_mib: Option<f64>,
 }
 
+/// The first field of a row that cannot be read by itself.
+fn wrong_field(line: &str) -> Option<String> {
+    let Ok(Value::Object(fields)) = serde_json::from_str(line) else {
+        return None;
+    };
+    let mut wrong = fields.into_iter().filter(|(name, value)| {
+        let alone = serde_json::json!({"model_config": null, name.as_str(): value});
+        serde_json::from_value::<Row>(alone).is_err()
+    });
+    wrong.next().map(|(name, _)| name)
+}
+
 /// Compute capability of the cards in tables, by name: it decides kernels and workspaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Generation {
@@ -141,10 +155,65 @@ impl Generation {
     }
 }
 
+/// Nothing that was measured is larger than an exbibyte, or less than a byte and not nothing.
+const MOST_MIB: f64 = (1_u64 << 40) as f64;
+const LEAST_MIB: f64 = 1.0 / (1_u64 << 20) as f64;
+
 impl Row {
+    /// From one line of a table. An error names the field.
+    pub(crate) fn read(line: &str) -> Result<Self, String> {
+        serde_json::from_str(line).map_err(|bad| {
+            let said = bad.to_string();
+            let Some(field) = wrong_field(line) else {
+                return said;
+            };
+            // Before the place, which ends such a message.
+            let at = said.rfind(" at line ").unwrap_or(said.len());
+            let (what, place) = said.split_at(at);
+            format!("{what} (field `{field}`){place}")
+        })
+    }
+
+    /// Refuses counts and measured numbers that cannot be, by their names.
+    fn checked(&self) -> Result<(), String> {
+        let counts = [
+            ("rank", self.rank, 0),
+            ("batch", self.batch, 1),
+            ("seq_len", self.seq_len, 1),
+            ("response_len", self.response_len, 0),
+        ];
+        for (name, count, least) in counts {
+            if let Some(count) = count.filter(|count| !(least..=MOST).contains(count)) {
+                return Err(format!("{name} is {count}, not from {least} to {MOST}"));
+            }
+        }
+        if let Some(rate) = self.dropout.filter(|rate| !(0.0..1.0).contains(rate)) {
+            return Err(format!("dropout is {rate}, not from 0 to below 1"));
+        }
+        let measured = [
+            ("limit_mib", self.limit_mib),
+            ("oom_wanted_mib", self.oom_wanted_mib),
+            ("after_load_mib", self.after_load_mib),
+            ("pre_step_mib", self.pre_step_mib),
+            ("forward_peak_mib", self.forward_peak_mib),
+            ("backward_peak_mib", self.backward_peak_mib),
+            ("peak_allocated_mib", self.peak_allocated_mib),
+            ("peak_reserved_mib", self.peak_reserved_mib),
+            ("optimizer_state_mib", self.optimizer_state_mib),
+        ];
+        for (name, mib) in measured {
+            let can_be = |mib: f64| mib == 0.0 || (LEAST_MIB..=MOST_MIB).contains(&mib);
+            if let Some(mib) = mib.filter(|mib| !can_be(*mib)) {
+                return Err(format!("{name} is {mib}, which no machine has"));
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn plan(&self) -> Result<Plan, String> {
-        let arch =
-            Architecture::from_value(&self.model_config).map_err(|error| error.to_string())?;
+        self.checked()?;
+        let mut arch = Architecture::from_value(&self.model_config)
+            .map_err(|error| format!("model_config: {error}"))?;
         let half = match self.base_dtype.as_deref() {
             Some("fp16" | "float16") => Dtype::Fp16,
             _ => Dtype::Bf16,
@@ -179,6 +248,9 @@ impl Row {
             plain = Kernel::Efficient;
         }
         let targets = self.targets.clone().unwrap_or_default();
+        if !targets.iter().all(|name| is_understood(name)) {
+            arch.family = Family::Unknown;
+        }
         Ok(Plan {
             arch,
             quant,
@@ -190,7 +262,7 @@ impl Row {
             dora: self.dora.unwrap_or(false),
             batch: self.batch.unwrap_or(1),
             seq,
-            response: self.response_len.unwrap_or(seq),
+            response: self.response_len.unwrap_or(seq).min(seq),
             plain_kernel: plain,
             masked_kernel: masked,
             checkpointing,

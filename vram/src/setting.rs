@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::architecture::shown;
 use crate::{Bytes, RecipeError, Settings};
 
 /// Counts above this are absurd for any of our settings, and their products would leave 64 bits.
@@ -39,7 +40,7 @@ impl<'a> Reader<'a> {
             Some(good) => Ok(Some(good)),
             None => Err(RecipeError::new(
                 key,
-                format!("expected {wanted}, found {value}"),
+                format!("expected {wanted}, found {}", shown(value)),
             )),
         }
     }

@@ -198,25 +198,23 @@ impl Streams {
         if let Some(need) = known().get(&key) {
             return *need;
         }
-        let need = self
-            .find(workload, workspace)
-            .map(|found| {
-                let (allocated, least) = least(&found.stream, expandable);
-                let band = band(found.origin, &found.stream, least.mib());
-                Need {
-                    allocated,
-                    least,
-                    band: if outliers && found.origin != Origin::Recorded {
-                        BAND_INT8
-                    } else if found.doubtful {
-                        band * DOUBT
-                    } else {
-                        band
-                    },
-                    origin: found.origin,
-                    scaled: found.scaled,
-                }
-            });
+        let need = self.find(workload, workspace).map(|found| {
+            let (allocated, least) = least(&found.stream, expandable);
+            let band = band(found.origin, &found.stream, least.mib());
+            Need {
+                allocated,
+                least,
+                band: if outliers && found.origin != Origin::Recorded {
+                    BAND_INT8
+                } else if found.doubtful {
+                    band * DOUBT
+                } else {
+                    band
+                },
+                origin: found.origin,
+                scaled: found.scaled,
+            }
+        });
         known().insert(key, need);
         need
     }

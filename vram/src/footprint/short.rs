@@ -3,7 +3,10 @@
 //! it is told where in the whole model layers of its kind stand.
 
 use super::walk::{Live, Place, Span, Walk};
-use super::{Footprint, NAMES, Stage, largest};
+use super::{
+    FIRST_LAYER, FORWARD, Footprint, LAST_LAYER, LOSS, LOSS_AND_BACKWARD, NAMES, OPTIMIZER, Stage,
+    largest,
+};
 use crate::step::{Plan, stream};
 use crate::tape::Part;
 
@@ -82,7 +85,7 @@ struct Top {
 }
 
 impl Both {
-    fn stages(&self, step: usize, names: &[&'static str; 5], at: &Standing, out: &mut Vec<Stage>) {
+    fn stages(&self, step: usize, names: &[&'static str; 6], at: &Standing, out: &mut Vec<Stage>) {
         let of = |place| (self.few.spans(step, place), self.more.spans(step, place));
         let only = |place| {
             let (few, more) = of(place);
@@ -90,13 +93,20 @@ impl Both {
         };
         let mut found: Vec<(usize, Option<Top>)> = Vec::new();
         let (few, more) = of(Place::Segment);
-        for (name, place) in [(0, Place::Forward), (1, Place::Loss), (4, Place::Optimizer)] {
-            let Some(spans) = only(place) else { continue };
-            let (from_start, to_end) = self.tops(spans);
-            // Without segments the loss is followed by all of backward, to the first layer.
-            let is_backward = place == Place::Loss && few.is_empty();
-            found.push((name, from_start));
-            found.push((if is_backward { 3 } else { name }, to_end));
+        let loss = if few.is_empty() {
+            LOSS_AND_BACKWARD
+        } else {
+            LOSS
+        };
+        for (name, place) in [
+            (FORWARD, Place::Forward),
+            (loss, Place::Loss),
+            (OPTIMIZER, Place::Optimizer),
+        ] {
+            if let Some(spans) = only(place) {
+                let (from_start, to_end) = self.tops(spans);
+                found.extend([(name, from_start), (name, to_end)]);
+            }
         }
         if let (
             [last, one_before, second, first],
@@ -110,12 +120,12 @@ impl Both {
                     .chain(to_end)
                     .max_by_key(|top| top.total)
             };
-            found.push((2, top(last, more_last).filter(|_| at.last)));
-            found.push((3, top(first, more_first).filter(|_| at.first)));
+            found.push((LAST_LAYER, top(last, more_last).filter(|_| at.last)));
+            found.push((FIRST_LAYER, top(first, more_first).filter(|_| at.first)));
             let (low, high) = (top(second, more_second), top(one_before, more_before));
             if let (Some(low), Some(high), Some(between)) = (low, high, at.between) {
                 let (low, high) = (self.alive(low), self.alive(high));
-                for (name, layer) in [(2, between.1), (3, between.0)] {
+                for (name, layer) in [(LAST_LAYER, between.1), (FIRST_LAYER, between.0)] {
                     let live = partway(&low, &high, layer - 1, at.layers - 3);
                     out.push(Stage::new(names[name], live));
                 }
@@ -123,7 +133,7 @@ impl Both {
                     let mut live = low;
                     let masks = &mut live[Part::Masks as usize];
                     *masks = masks.saturating_sub(mask);
-                    out.push(Stage::new(names[3], live));
+                    out.push(Stage::new(names[FIRST_LAYER], live));
                 }
             }
         }

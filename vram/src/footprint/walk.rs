@@ -1,6 +1,9 @@
 //! A stream walked through: what is alive after each allocation, and where its stages lie.
 
-use super::{Footprint, NAMES, Stage, largest};
+use super::{
+    FIRST_LAYER, FORWARD, Footprint, LAST_LAYER, LOSS, LOSS_AND_BACKWARD, NAMES, OPTIMIZER, Stage,
+    largest,
+};
 use crate::step::{AFTER_LOAD, BLOCK, NEXT_STEP, SEGMENT};
 use crate::stream::{Event, Stream};
 use crate::tape::Part;
@@ -117,14 +120,16 @@ impl Walk {
 
     /// Of this very stream.
     pub(super) fn footprint(&self) -> Footprint {
+        let segments = self.spans.iter().any(|span| span.place == Place::Segment);
         let mut before = Place::Optimizer;
         let stages = self.spans.iter().filter_map(|span| {
             let name = match (span.place, std::mem::replace(&mut before, span.place)) {
-                (Place::Forward, _) => 0,
-                (Place::Loss, _) => 1,
-                (Place::Segment, Place::Segment) => 3,
-                (Place::Segment, _) => 2,
-                (Place::Optimizer, _) => 4,
+                (Place::Forward, _) => FORWARD,
+                (Place::Loss, _) if segments => LOSS,
+                (Place::Loss, _) => LOSS_AND_BACKWARD,
+                (Place::Segment, Place::Segment) => FIRST_LAYER,
+                (Place::Segment, _) => LAST_LAYER,
+                (Place::Optimizer, _) => OPTIMIZER,
             };
             let totals = self.totals.get(span.start..span.end)?.iter().enumerate();
             let (top, _) = totals.max_by_key(|(at, total)| (**total, std::cmp::Reverse(*at)))?;

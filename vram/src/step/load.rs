@@ -268,9 +268,20 @@ fn vision_targets(plan: &Plan) -> Vec<(u64, u64)> {
     let Some(vision) = plan.arch.vision else {
         return Vec::new();
     };
-    let names = ["k_proj", "v_proj", "q_proj"];
-    let adapted = names.iter().filter(|name| plan.adapts(name)).count() as u64;
-    vec![(vision.hidden, vision.hidden); (adapted * vision.layers) as usize]
+    let (h, i) = (vision.hidden, vision.intermediate);
+    let layer = [
+        ("k_proj", h, h),
+        ("v_proj", h, h),
+        ("q_proj", h, h),
+        ("out_proj", h, h),
+        ("fc1", h, i),
+        ("fc2", i, h),
+    ];
+    let adapted = layer.into_iter().filter(|(name, ..)| plan.adapts(name));
+    let adapted: Vec<(u64, u64)> = adapted
+        .map(|(_, inputs, outputs)| (inputs, outputs))
+        .collect();
+    adapted.repeat(vision.layers as usize)
 }
 
 /// Blocks with their adapters, the trained tensors and their sizes, and what is held besides.

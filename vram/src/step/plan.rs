@@ -35,6 +35,9 @@ pub(crate) enum Held {
     LossInput,
 }
 
+/// PEFT's word for every linear layer but the output matrix.
+const ALL: &str = "all-linear";
+
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Plan {
     pub arch: Architecture,
@@ -106,6 +109,7 @@ impl Plan {
     }
 
     pub(crate) fn adapts(&self, name: &str) -> bool {
-        self.rank > 0 && self.targets.contains(name)
+        let is_named = self.targets.contains(name) || self.targets.contains(ALL);
+        self.rank > 0 && is_named
     }
 }
