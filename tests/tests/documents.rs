@@ -113,7 +113,8 @@ fn is_a_sweep_document(document: &Value) {
         for verdict in trial["verdicts"].as_array().expect("a list") {
             has(verdict, VERDICT);
             assert!(
-                ["fits", "uncertain", "too_large", "spills", "offloads"].contains(&text(verdict, "verdict")),
+                ["fits", "uncertain", "too_large", "spills", "offloads"]
+                    .contains(&text(verdict, "verdict")),
                 "{verdict:#}"
             );
         }

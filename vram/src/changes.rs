@@ -164,7 +164,7 @@ fn joined(single: &[Change]) -> Vec<Change> {
 fn eight_bit(workload: &Workload, recipe: &Recipe) -> Vec<Change> {
     let named = |words: &str, name: &str| Change::other(words, "optimizer", json!(name));
     match (workload.mode, recipe.optimizer) {
-        (Mode::Train, Optimizer::Adamw) => vec![
+        (Mode::Train, Optimizer::Adamw | Optimizer::AdamwFused) => vec![
             named("8-bit optimizer state", "adamw_8bit"),
             named("paged 8-bit optimizer state", "paged_adamw_8bit"),
         ],

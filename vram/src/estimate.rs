@@ -241,7 +241,10 @@ fn from_closed_form(
     if workload.mode == Mode::Bake {
         return from_bake(workload, context(class, knowledge));
     }
-    let plan = planning::plan(recipe, workload.mode, class).filter(planning::is_reasonable)?;
+    let plan = planning::plan(recipe, workload.mode, class)?;
+    if !planning::is_reasonable(&plan) {
+        return Some(beyond_any_machine());
+    }
     let footprint = footprint_of(&plan);
     let peak = footprint.peak()?;
     let correction = knowledge.correction(&plan, class.backend, workload.mode);
@@ -273,6 +276,23 @@ fn from_closed_form(
         band: scale(reserved, band),
         source,
     })
+}
+
+/// Sizes whose products would leave 64 bits: more than any machine has, whatever it is exactly.
+fn beyond_any_machine() -> Estimate {
+    let bytes = Bytes(1 << 50);
+    Estimate {
+        terms: vec![Term {
+            name: "beyond any machine".to_owned(),
+            bytes,
+            mark: Mark::Computed,
+        }],
+        allocated: bytes,
+        reserved: bytes,
+        context: Bytes::ZERO,
+        band: Bytes::ZERO,
+        source: Source::Computed,
+    }
 }
 
 /// Expandable segments waste a third of what fixed ones do (memory-model 1.7).

@@ -121,22 +121,20 @@ pub fn evaluate_with(
     leave_one_out: bool,
 ) -> Result<Evaluation, EvaluateError> {
     let rehearsed = rehearse(rows, streams)?;
-    let mut others: Vec<(Architecture, Option<String>, Sample)> = Vec::new();
+    let mut others: Vec<(Family, Sample)> = Vec::new();
     for table in learn_from {
         others.extend(rehearse(table, BTreeMap::new())?.iter().filter_map(sample));
     }
     let own: Vec<_> = rehearsed.iter().map(sample).collect();
-    let mut learned: BTreeMap<(Architecture, Option<String>), Correction> = BTreeMap::new();
+    let mut learned: BTreeMap<Family, Correction> = BTreeMap::new();
     let mut out = Vec::with_capacity(rehearsed.len());
     for (at, one) in rehearsed.iter().enumerate() {
         let Some(known) = &one.known else {
             out.push(unknown(one));
             continue;
         };
-        let family = (known.plan.arch.clone(), one.row.gpu.clone());
-        let of_family = |(arch, gpu, sample): &(Architecture, Option<String>, Sample)| {
-            (*arch == family.0 && *gpu == family.1).then(|| sample.clone())
-        };
+        let family = family(&known.plan, &one.row);
+        let of_family = |(of, sample): &(Family, Sample)| (*of == family).then(|| sample.clone());
         let correction = if leave_one_out {
             let rest = own.iter().enumerate().filter(|(other, _)| *other != at);
             let rest = rest
@@ -205,19 +203,30 @@ fn settings(row: &Row, limit: Option<Bytes>) -> ReplaySettings {
 }
 
 /// What a row that ended teaches.
-fn sample(one: &Rehearsed) -> Option<(Architecture, Option<String>, Sample)> {
+fn sample(one: &Rehearsed) -> Option<(Family, Sample)> {
     let known = one.known.as_ref()?;
     let measured = one
         .row
         .peak_allocated_mib
-        .filter(|_| one.row.status.as_deref() != Some("oom"))?;
+        .filter(|_| !one.row.failed() && one.row.simulated != Some(true))?;
     let sample = Sample {
         features: features(&known.plan),
         computed: mib(known.peaks.allocated),
         measured,
         source: format!("row {}", one.line),
     };
-    Some((known.plan.arch.clone(), one.row.gpu.clone(), sample))
+    Some((family(&known.plan, &one.row), sample))
+}
+
+/// What one correction holds for: a model on a class of card; int8 apart, whose outliers teach nothing of the others.
+type Family = (Architecture, Option<String>, bool);
+
+fn family(plan: &Plan, row: &Row) -> Family {
+    (
+        plan.arch.clone(),
+        row.gpu.clone(),
+        plan.quant == Quant::Int8,
+    )
 }
 
 fn mib(bytes: u64) -> f64 {
@@ -264,10 +273,14 @@ fn evaluated(one: &Rehearsed, known: &Known, correction: &Correction) -> Evaluat
     let limited = row
         .limit_mib
         .map(|limit| run(&known.stream, settings(row, Some(Bytes::from_mib(limit)))));
-    // A run that is out of memory is compared at the point where it stopped.
-    let peaks = limited.as_ref().unwrap_or(&known.peaks);
+    // A run that is out of memory is compared at the point where it stopped; one that ended, with the whole step, whose
+    // reserved memory its limit may have held down.
+    let ended = !row.failed();
+    let peaks = limited
+        .as_ref()
+        .filter(|peaks| !ended || peaks.wanted.is_none())
+        .unwrap_or(&known.peaks);
     let (allocated, reserved) = (mib(peaks.allocated) * factor, mib(peaks.reserved));
-    let ended = row.status.as_deref() != Some("oom");
     let error = |predicted: f64, measured: Option<f64>| {
         let measured = measured.filter(|measured| *measured > 0.0)?;
         Some(((predicted / measured - 1.0).abs() * 100_000.0).round() / 1000.0)
@@ -341,7 +354,7 @@ fn summary(rows: &[EvaluatedRow]) -> Summary {
         };
         verdicts.n += 1;
         match (verdict, status) {
-            (VerdictKind::Fits, "oom") => verdicts.false_fits += 1,
+            (VerdictKind::Fits, "oom" | "OOM") => verdicts.false_fits += 1,
             (VerdictKind::TooLarge | VerdictKind::Spills, "ok") => verdicts.false_too_large += 1,
             (VerdictKind::Uncertain, _) => verdicts.uncertain += 1,
             _ => {}

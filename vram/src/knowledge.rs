@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::architecture::Architecture;
 use crate::footprint::footprint_of;
 use crate::learn::{self, Correction, Features, Sample};
+use crate::recipe::Quant;
 use crate::report::ReportRow;
 use crate::step::Plan;
 use crate::stream::Stream;
@@ -110,8 +111,8 @@ struct Card {
     contexts: Vec<Bytes>,
 }
 
-/// One program on one vendor's cards: model, backend, mode.
-type FamilyKey = (Architecture, Backend, Mode);
+/// One program on one vendor's cards: model, backend, mode; int8 apart, whose outliers teach nothing of the others.
+type FamilyKey = (Architecture, Backend, Mode, bool);
 
 #[derive(Clone, Debug, Default)]
 struct Family {
@@ -194,7 +195,8 @@ impl Knowledge {
             return;
         };
         if planning::is_reasonable(&plan) {
-            let key = (plan.arch.clone(), seen.class.backend, workload.mode);
+            let int8 = plan.quant == Quant::Int8;
+            let key = (plan.arch.clone(), seen.class.backend, workload.mode, int8);
             let family = self.families.entry(key).or_default();
             family
                 .members
@@ -243,7 +245,9 @@ impl Knowledge {
         backend: Backend,
         mode: Mode,
     ) -> Option<&Correction> {
-        let family = self.families.get(&(plan.arch.clone(), backend, mode))?;
+        let family =
+            self.families
+                .get(&(plan.arch.clone(), backend, mode, plan.quant == Quant::Int8))?;
         Some(family.correction.get_or_init(|| {
             let samples = family
                 .members
@@ -261,12 +265,10 @@ impl Knowledge {
     /// Sources of the measurements that were kept out of learning, as too far from all others of their family.
     #[must_use]
     pub fn outliers(&self) -> Vec<String> {
-        let asked = self
-            .families
-            .keys()
-            .map(|(arch, backend, mode)| (arch.clone(), *backend, *mode));
-        let listed = asked.filter_map(|(arch, backend, mode)| {
-            let family = self.families.get(&(arch, backend, mode))?;
+        let asked = self.families.keys().cloned();
+        let listed = asked.filter_map(|key| {
+            let (_, backend, mode, _) = key;
+            let family = self.families.get(&key)?;
             let (plan, ..) = family.members.first()?;
             Some(self.correction(plan, backend, mode)?.outliers.clone())
         });

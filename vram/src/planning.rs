@@ -1,7 +1,7 @@
 //! From a recipe, a mode and a class of device to a plan: what the trainer and the probe do differently, and which
 //! kernels and workspaces the device has. Has no plan for a model it knows nothing of.
 
-use crate::recipe::{Attention, Quant, Recipe};
+use crate::recipe::{ALL_LINEAR, Attention, Quant, Recipe};
 use crate::row::generation;
 use crate::step::{Held, Kernel, Plan};
 use crate::tape::Dtype;
@@ -24,6 +24,12 @@ pub(crate) fn is_understood(target: &str) -> bool {
     ];
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     target.chars().all(is_name) && !OTHERS.contains(&target)
+}
+
+/// Whether a name is that of a linear layer of some family, its vision tower among them.
+pub(crate) fn is_linear(target: &str) -> bool {
+    const OTHERS: [&str; 5] = ["qkv_proj", "gate_up_proj", "fc1", "fc2", "out_proj"];
+    ALL_LINEAR.contains(&target) || OTHERS.contains(&target)
 }
 
 pub(crate) fn plan(recipe: &Recipe, mode: Mode, class: &DeviceClass) -> Option<Plan> {
@@ -105,7 +111,7 @@ pub(crate) fn workspace(class: &DeviceClass) -> u64 {
 
 /// Chunks are walked one by one, in each layer.
 const MOST_CHUNKS: u64 = 1024;
-const MOST_CHUNKS_OF_ALL: u64 = 1 << 16;
+const MOST_CHUNKS_OF_ALL: u64 = 1 << 14;
 
 /// Largest products that stay far from 64 bits: beyond it nothing is planned.
 pub(crate) fn is_reasonable(plan: &Plan) -> bool {

@@ -30,9 +30,9 @@ impl Quant {
             "nf4" | "4bit" => Self::Nf4,
             "fp4" => Self::Fp4,
             "int8" | "8bit" => Self::Int8,
-            "bf16" | "none" => Self::Bf16,
-            "fp16" => Self::Fp16,
-            "fp32" => Self::Fp32,
+            "bf16" | "bfloat16" | "none" => Self::Bf16,
+            "fp16" | "float16" => Self::Fp16,
+            "fp32" | "float32" => Self::Fp32,
             _ => return None,
         })
     }
@@ -49,6 +49,8 @@ impl Quant {
 #[serde(rename_all = "snake_case")]
 pub enum Optimizer {
     Adamw,
+    /// One kernel for all parameters: no list of their roots besides.
+    AdamwFused,
     Adamw8bit,
     PagedAdamw8bit,
     PagedAdamw32bit,
@@ -57,8 +59,9 @@ pub enum Optimizer {
 
 impl Optimizer {
     pub(crate) fn read(name: &str) -> Option<Self> {
-        Some(match name {
-            "adamw" | "adamw_torch" | "adamw_torch_fused" | "adamw_32bit" => Self::Adamw,
+        Some(match name.to_lowercase().as_str() {
+            "adamw" | "adamw_torch" | "adamw_32bit" | "adamw32bit" | "adamw_hf" => Self::Adamw,
+            "adamw_torch_fused" | "adamw_fused" => Self::AdamwFused,
             "adamw_8bit" | "adamw8bit" | "adamw_bnb_8bit" => Self::Adamw8bit,
             "paged_adamw_8bit" | "paged_adamw8bit" => Self::PagedAdamw8bit,
             "paged_adamw_32bit" | "paged_adamw" | "paged_adamw32bit" => Self::PagedAdamw32bit,
@@ -70,6 +73,7 @@ impl Optimizer {
     fn name(self) -> &'static str {
         match self {
             Self::Adamw => "adamw",
+            Self::AdamwFused => "adamw_torch_fused",
             Self::Adamw8bit => "adamw_8bit",
             Self::PagedAdamw8bit => "paged_adamw_8bit",
             Self::PagedAdamw32bit => "paged_adamw_32bit",
@@ -167,10 +171,7 @@ impl Recipe {
         let Some(model) = read.text("model")? else {
             return Ok(None);
         };
-        let targets = read.names("targets")?.unwrap_or_else(|| {
-            let all = ALL_LINEAR.into_iter();
-            all.map(String::from).collect()
-        });
+        let targets = targets(read.names("targets")?);
         let memory_fixes = read.names("memory_fixes")?.unwrap_or_default();
         known_fixes(&memory_fixes)?;
         let has = |name: &str| memory_fixes.contains(name);
@@ -241,6 +242,14 @@ impl Recipe {
     #[must_use]
     pub fn has_all_fixes(&self) -> bool {
         MEMORY_FIXES.iter().all(|name| self.has_fix(name))
+    }
+}
+
+/// The names that are adapted: all linear layers where nothing is said, or PEFT's word for them is.
+pub(crate) fn targets(given: Option<BTreeSet<String>>) -> BTreeSet<String> {
+    match given {
+        Some(names) if !names.contains("all-linear") => names,
+        _ => ALL_LINEAR.into_iter().map(String::from).collect(),
     }
 }
 

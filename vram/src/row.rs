@@ -1,15 +1,25 @@
 //! One line of a table of measured steps, in the format that data/README.md of the project describes, as a plan.
 //! A field that is absent or null is not known; one of the wrong type is an error that names it.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::architecture::{Architecture, Family};
-use crate::planning::is_understood;
-use crate::recipe::{Optimizer, Quant};
+use crate::planning::{is_linear, is_understood};
+use crate::recipe::{Optimizer, Quant, targets};
 use crate::setting::MOST;
 use crate::step::{Held, Kernel, Plan};
 use crate::tape::Dtype;
+
+/// A list of names, or one.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Targets {
+    Names(Vec<String>),
+    One(String),
+}
 
 /// The fields that the model reads; a table may hold others.
 #[derive(Clone, Debug, Deserialize)]
@@ -34,7 +44,7 @@ pub struct Row {
     #[serde(default)]
     pub rank: Option<u64>,
     #[serde(default)]
-    pub targets: Option<Vec<String>>,
+    pub targets: Option<Targets>,
     #[serde(default)]
     pub dropout: Option<f64>,
     #[serde(default)]
@@ -77,6 +87,9 @@ pub struct Row {
     pub logits_freed_before_backward: Option<bool>,
     #[serde(default)]
     pub expandable_segments: Option<bool>,
+    /// Simulated rows are predicted and never learned from.
+    #[serde(default)]
+    pub simulated: Option<bool>,
     #[serde(default)]
     pub limit_mib: Option<f64>,
     #[serde(default)]
@@ -160,6 +173,51 @@ const MOST_MIB: f64 = (1_u64 << 40) as f64;
 const LEAST_MIB: f64 = 1.0 / (1_u64 << 20) as f64;
 
 impl Row {
+    /// The modules that were adapted; all linear ones where the row does not say.
+    #[must_use]
+    pub fn target_names(&self) -> BTreeSet<String> {
+        targets(self.targets.clone().map(|given| match given {
+            Targets::Names(names) => names.into_iter().collect(),
+            Targets::One(name) => [name].into(),
+        }))
+    }
+
+    /// Values that no run can have had.
+    fn check(&self) -> Result<(), String> {
+        let counts = [
+            ("rank", self.rank),
+            ("batch", self.batch),
+            ("seq_len", self.seq_len),
+            ("response_len", self.response_len),
+        ];
+        if let Some((name, _)) = counts.iter().find(|(_, value)| *value == Some(0)) {
+            return Err(format!("{name} is 0"));
+        }
+        let sizes = [
+            ("limit_mib", self.limit_mib),
+            ("peak_allocated_mib", self.peak_allocated_mib),
+            ("peak_reserved_mib", self.peak_reserved_mib),
+            ("pre_step_mib", self.pre_step_mib),
+        ];
+        let bad = |value: &Option<f64>| value.is_some_and(|mib| !mib.is_finite() || mib <= 0.0);
+        if let Some((name, _)) = sizes.iter().find(|(_, value)| bad(value)) {
+            return Err(format!("{name} is not above 0"));
+        }
+        match self.dropout {
+            Some(share) if !(0.0..1.0).contains(&share) => {
+                Err("dropout is not from 0 to below 1".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How it ended, whatever its letters.
+    pub(crate) fn failed(&self) -> bool {
+        self.status
+            .as_deref()
+            .is_some_and(|status| status.eq_ignore_ascii_case("oom"))
+    }
+
     /// From one line of a table. An error names the field.
     pub(crate) fn read(line: &str) -> Result<Self, String> {
         serde_json::from_str(line).map_err(|bad| {
@@ -247,16 +305,19 @@ impl Row {
         if !autocast && quant.is_kbit() && plain == Kernel::Flash {
             plain = Kernel::Efficient;
         }
-        let targets = self.targets.clone().unwrap_or_default();
+        self.check()?;
+        let targets = self.target_names();
         if !targets.iter().all(|name| is_understood(name)) {
             arch.family = Family::Unknown;
+        } else if self.rank.is_some() && !targets.iter().any(|name| is_linear(name)) {
+            return Err("targets: none of them is a linear layer of the model".to_owned());
         }
         Ok(Plan {
             arch,
             quant,
             double_quant: self.double_quant.unwrap_or(true),
             half,
-            targets: targets.into_iter().collect(),
+            targets,
             rank: self.rank.unwrap_or(0),
             dropout: self.dropout.unwrap_or(0.0) > 0.0,
             dora: self.dora.unwrap_or(false),

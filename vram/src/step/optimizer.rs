@@ -22,7 +22,7 @@ pub(crate) fn state(tape: &Tape, optimizer: Optimizer, trained: &[(u32, u64)]) -
     for (_, numel) in trained {
         match optimizer {
             Optimizer::Sgd => {}
-            Optimizer::Adamw => {
+            Optimizer::Adamw | Optimizer::AdamwFused => {
                 state.extend([
                     tape.new_raw(*numel, Dtype::Fp32),
                     tape.new_raw(*numel, Dtype::Fp32),

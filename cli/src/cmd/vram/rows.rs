@@ -131,16 +131,17 @@ fn class(row: &Row) -> DeviceClass {
         },
         spills: os == "windows",
         os,
-        simulated: false,
+        simulated: row.simulated == Some(true),
     }
 }
 
 /// Every field said outright: what a table leaves out is not what a recipe means by saying nothing.
 fn settings(row: &Row) -> Option<vram::Settings> {
     let rank = row.rank.filter(|rank| *rank > 0)?;
-    let targets = row.targets.as_ref().filter(|names| !names.is_empty())?;
+    let targets = row.target_names();
     let quant = match (row.quant.as_deref(), row.base_dtype.as_deref()) {
         (None | Some("none"), Some("fp16" | "float16")) => "fp16",
+        (None | Some("none"), Some("fp32" | "float32")) => "fp32",
         (None | Some("none"), _) => "bf16",
         (Some(name), _) => name,
     };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jobs::spec::{nearest_help, setting_names};
 use serde_json::Value;
-use vram::{LONGEST_CONFIG, Settings};
+use vram::{LONGEST_CONFIG, Settings, read_config};
 
 use super::input;
 use crate::error::Error;
@@ -97,8 +97,7 @@ fn value_of(text: &str) -> Value {
 
 fn config(path: &Path) -> Result<Value, Error> {
     let bytes = input::bytes(path, LONGEST_CONFIG as u64, "a model's config.json")?;
-    serde_json::from_slice(&bytes)
-        .map_err(|error| Error::BadInput(format!("{} is not JSON: {error}", path.display())))
+    read_config(&bytes).map_err(|error| Error::BadInput(format!("{}: {error}", path.display())))
 }
 
 #[cfg(test)]

@@ -172,6 +172,12 @@ fn of_tables(tables: &[Table; 2]) -> Result<Vec<Check>, String> {
             Some(8.0),
         ),
         errors(
+            "the same: reserved",
+            without_int8.summary.reserved,
+            None,
+            None,
+        ),
+        errors(
             "the same with int8, whose outliers only the weights know",
             later.summary.allocated,
             None,
