@@ -58,6 +58,12 @@ impl AgentFolder {
         self.path.join("attempts")
     }
 
+    /// What rehearsals need while they run.
+    #[must_use]
+    pub fn rehearsals(&self) -> PathBuf {
+        self.path.join("rehearsals")
+    }
+
     /// `attempts/<sweep>/<trial>/<kind>/<number>`
     #[must_use]
     pub fn attempt(&self, id: &AttemptId) -> AttemptFolder {

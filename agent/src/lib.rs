@@ -8,6 +8,7 @@ mod durable;
 pub mod fleet;
 mod folder;
 mod os;
+mod rehearsal;
 mod retention;
 mod run;
 mod session;

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::attempt::{Attempts, Setting};
 use crate::config::HostConfig;
 use crate::folder::{AgentFolder, FolderError};
+use crate::rehearsal::Rehearsals;
 use crate::retention;
 use crate::session::{self, SessionError};
 use crate::spool::{Spool, SpoolError};
@@ -78,6 +79,7 @@ pub async fn run(options: AgentOptions) -> Result<(), AgentError> {
         folder: folder.clone(),
     };
     let (links, linked) = watch::channel(None);
+    let rehearsals = Rehearsals::start(setting.clone(), linked.clone());
     let attempts = Attempts::new(setting.clone(), linked);
     attempts.adopt();
     let old = tokio::spawn(retention::every(RETENTION_ROUND, folder.clone()));
@@ -85,6 +87,7 @@ pub async fn run(options: AgentOptions) -> Result<(), AgentError> {
         coordinator: options.coordinator,
         config: setting.config,
         attempts: attempts.clone(),
+        rehearsals: rehearsals.asking(),
         spool,
         links,
         ready: options.ready,
@@ -107,6 +110,7 @@ pub async fn run(options: AgentOptions) -> Result<(), AgentError> {
     };
     session.abort();
     old.abort();
+    rehearsals.end().await;
     attempts.let_go().await;
     result
 }

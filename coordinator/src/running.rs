@@ -36,6 +36,8 @@ pub struct Options {
     pub grace: Duration,
     /// After a start, or after a host is new: nothing is ruled infeasible before.
     pub fleet_settles: Duration,
+    /// A job waits so long for a rehearsal of its recipe.
+    pub rehearsal_wait: Duration,
 }
 
 impl Options {
@@ -48,6 +50,7 @@ impl Options {
             heartbeat: timing.heartbeat,
             grace: timing.grace,
             fleet_settles: timing.fleet_settles,
+            rehearsal_wait: timing.rehearsal_wait,
         }
     }
 }
@@ -100,6 +103,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         heartbeat: options.heartbeat,
         grace: options.grace,
         fleet_settles: options.fleet_settles,
+        rehearsal_wait: options.rehearsal_wait,
     };
     let started = engine::spawn(options.data.clone(), Box::new(store), live.clone(), timing)?;
     let api = Api {

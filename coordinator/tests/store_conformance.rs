@@ -20,6 +20,13 @@ fn on_both(check: impl Fn(&mut dyn Store)) {
 fn what_is_hot_is_loaded() {
     on_both(|store| {
         store.commit(&some_of_everything()).unwrap();
+        let rehearsed = batch([rehearsal("ab12", "").into()]);
+        store.commit(&rehearsed).unwrap();
+        let nameless = batch([rehearsal("../x", "").into()]);
+        assert!(matches!(
+            store.commit(&nameless),
+            Err(StoreError::Refused { .. })
+        ));
         let loaded = store.load().unwrap();
         assert_eq!(loaded.newest_sweep, 2);
         assert_eq!(loaded.meta.version, coordinator::store::VERSION);
@@ -41,6 +48,7 @@ fn what_is_hot_is_loaded() {
                 .eq(["box", "rig"])
         );
         assert_eq!(loaded.observations, [observation(1)]);
+        assert_eq!(loaded.rehearsals, [rehearsal("ab12", "")]);
 
         let settled = store.sweep(2).unwrap().unwrap();
         assert_eq!((settled.attempts.len(), settled.rulings.len()), (4, 0));

@@ -18,6 +18,8 @@ fn filled(data: &Path) -> Loaded {
     store.commit(&some_of_everything()).unwrap();
     let place = store.place_file(&[b'#'; 20_000]).unwrap();
     let attachment = store.put_blob(b"{\"layers\": 26}").unwrap();
+    let rehearsed = rehearsal("ab12", &attachment);
+    store.commit(&batch([rehearsed.into()])).unwrap();
     let large = SweepRecord {
         toml: place.toml,
         blob: place.blob,
@@ -201,7 +203,8 @@ fn verify_finds_what_does_not_fit_together() {
         (3, 8, 16)
     );
     assert_eq!((report.rulings, report.marks, report.hosts), (1, 1, 2));
-    assert_eq!((report.observations, report.blobs), (1, 2));
+    assert_eq!((report.observations, report.rehearsals), (1, 1));
+    assert_eq!(report.blobs, 2);
 
     let db = raw(data.path());
     let first = |prefix: &[u8]| db.scan_prefix(prefix).next().unwrap().unwrap();

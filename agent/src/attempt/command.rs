@@ -46,7 +46,7 @@ pub struct Request<'a> {
 }
 
 /// Always there for a program, whatever the host's file says.
-const ALWAYS: [&str; 22] = [
+pub(crate) const ALWAYS: [&str; 22] = [
     "PATH",
     "HOME",
     "USER",

@@ -11,6 +11,9 @@ use vram::{Backend, Bytes};
 use super::{ConfigError, DeviceConfig, DeviceKind, HostConfig, machine};
 use crate::size::Size;
 
+/// Of one rehearsal: gemma 3 4B with all its layers stays below 3 GiB.
+const REHEARSAL_MEMORY: Bytes = Bytes(4 << 30);
+
 /// As written; a fleet file has several of them.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -26,6 +29,8 @@ pub struct HostFile {
     pub os: Option<String>,
     pub simulated: bool,
     pub time_scale: Option<f64>,
+    pub rehearsals: Option<u32>,
+    pub rehearsal_memory: Option<Size>,
     pub device: Vec<DeviceFile>,
 }
 
@@ -94,6 +99,15 @@ impl HostFile {
             os,
             simulated: self.simulated,
             time_scale,
+            // A simulated host has no Python of its own.
+            rehearsals: if self.simulated {
+                0
+            } else {
+                self.rehearsals.unwrap_or(1)
+            },
+            rehearsal_memory: self
+                .rehearsal_memory
+                .map_or(REHEARSAL_MEMORY, |size| size.0),
             devices,
             name,
         })

@@ -39,6 +39,10 @@ pub struct HostConfig {
     pub simulated: bool,
     /// Simulated seconds per real second; 1 for a real host.
     pub time_scale: f64,
+    /// Training steps rehearsed at a time, on the CPU; 0: none here.
+    pub rehearsals: u32,
+    /// A rehearsal that takes more is ended.
+    pub rehearsal_memory: Bytes,
     pub devices: Vec<DeviceConfig>,
 }
 
@@ -122,6 +126,7 @@ impl HostConfig {
             devices: self.devices.iter().map(DeviceConfig::info).collect(),
             simulated: self.simulated,
             time_scale: self.time_scale,
+            rehearsals: self.rehearsals,
         }
     }
 
@@ -182,6 +187,8 @@ impl fmt::Debug for HostConfig {
             .field("os", &self.os)
             .field("simulated", &self.simulated)
             .field("time_scale", &self.time_scale)
+            .field("rehearsals", &self.rehearsals)
+            .field("rehearsal_memory", &self.rehearsal_memory)
             .field("devices", &self.devices)
             .finish_non_exhaustive()
     }

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::process::Command;
+use std::process::{ChildStderr, ChildStdout, Command};
 use std::time::Duration;
 
 use vram::Backend;
@@ -150,6 +150,33 @@ impl Program {
     }
 
     pub fn exit(&mut self) -> io::Result<Exit> {
+        match self.0 {}
+    }
+}
+
+/// Cannot exist yet.
+pub struct Lowly(Infallible);
+
+impl Lowly {
+    pub fn start(_command: &mut Command, _largest_file: u64) -> io::Result<Self> {
+        unsupported("a rehearsal")
+    }
+
+    pub fn output(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
+        match self.0 {}
+    }
+
+    #[must_use]
+    pub fn resident(&self) -> u64 {
+        match self.0 {}
+    }
+
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub fn end(self) -> io::Result<Exit> {
         match self.0 {}
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use proto::v1::{Channel, Chunk, event};
+use proto::v1::{Channel, Chunk, agent_message, event};
 use tokio::sync::{mpsc, watch};
 
 /// Something an attempt says. Unbounded, because attempts bound themselves: see `attempt::tail`.
@@ -15,6 +15,8 @@ pub enum Outgoing {
         attempt: String,
         event: event::Event,
     },
+    /// What needs neither an order nor an acknowledgement.
+    Message(Box<agent_message::Message>),
 }
 
 #[derive(Clone)]

@@ -17,6 +17,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::attempt::Attempts;
 use crate::config::HostConfig;
+use crate::rehearsal::Asking;
 use crate::spool::Spool;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -33,6 +34,7 @@ pub struct Session {
     pub coordinator: String,
     pub config: Arc<HostConfig>,
     pub attempts: Attempts,
+    pub rehearsals: Asking,
     pub spool: Spool,
     pub links: watch::Sender<Option<Link>>,
     pub ready: Option<oneshot::Sender<()>>,

@@ -145,6 +145,8 @@ impl<'a> Talk<'a> {
                 let acked = self.session.spool.ack(ack.seq);
                 self.tell_acked(acked);
             }
+            Some(Message::Rehearse(ask)) => self.session.rehearsals.ask(ask),
+            Some(Message::ForgetRehearsal(forget)) => self.session.rehearsals.forget(forget.key),
             Some(Message::Welcome(_) | Message::Refuse(_)) | None => {
                 tracing::debug!("a message that means nothing here");
             }
@@ -158,6 +160,7 @@ impl<'a> Talk<'a> {
                 let ready = self.session.spool.number(&attempt, event);
                 self.send_events(ready);
             }
+            Outgoing::Message(message) => send(&self.out, *message),
         }
     }
 

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use proto::v1::agents_server::{Agents, AgentsServer};
 use proto::v1::{
-    AgentMessage, Channel, Chunk, ChunkAck, CoordinatorMessage, Ended, Event, EventAck, Hello,
-    Offset, Refuse, Start, Stop, StopReason, Welcome, agent_message, coordinator_message, event,
+    AgentMessage, CanRehearse, Channel, Chunk, ChunkAck, CoordinatorMessage, Ended, Event,
+    EventAck, Hello, Offset, Refuse, Rehearsed, Start, Stop, StopReason, Welcome, agent_message,
+    coordinator_message, event,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -27,6 +28,9 @@ type Answers = Pin<Box<dyn Stream<Item = Answer> + Send>>;
 pub struct Kept {
     pub hellos: Vec<Hello>,
     pub events: Vec<Event>,
+    /// With each session that it was told in.
+    pub can_rehearse: Vec<CanRehearse>,
+    pub rehearsed: Vec<Rehearsed>,
     pub bytes: BTreeMap<(String, i32), Vec<u8>>,
     pub acked: u64,
     pub generation: u64,
@@ -186,6 +190,14 @@ impl Coordinator {
             agent_message::Message::Event(event) => self.on_event(event),
             agent_message::Message::Heartbeat(_) => {
                 self.kept().heartbeats += 1;
+                None
+            }
+            agent_message::Message::CanRehearse(can) => {
+                self.kept().can_rehearse.push(can);
+                None
+            }
+            agent_message::Message::Rehearsed(answer) => {
+                self.kept().rehearsed.push(answer);
                 None
             }
             agent_message::Message::Hello(_) => panic!("a second hello"),

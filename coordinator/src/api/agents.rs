@@ -159,8 +159,33 @@ impl Session {
             }),
             Some(Message::Chunk(chunk)) => self.take_chunk(chunk).await?,
             Some(Message::Event(event)) => self.take_event(event).await?,
+            Some(Message::CanRehearse(can)) => self.api.engine.tell(Command::CanRehearse {
+                host: self.host.clone(),
+                session: self.number,
+                can,
+            }),
+            Some(Message::Rehearsed(answer)) => self.take_rehearsal(answer).await?,
             Some(Message::Hello(_)) | None => {}
         }
+        Ok(())
+    }
+
+    /// A stream is unpacked here: the engine has no time for it.
+    async fn take_rehearsal(&self, answer: v1::Rehearsed) -> Result<(), Status> {
+        let read = move || {
+            let stream = match answer.error.as_str() {
+                "" => vram::Stream::read(&answer.stream).map_err(|error| error.to_string()),
+                _ => Err(answer.message.clone()),
+            };
+            Ok((answer, stream))
+        };
+        let (answer, stream) = blocking(read).await?;
+        self.api.engine.tell(Command::Rehearsed {
+            host: self.host.clone(),
+            session: self.number,
+            answer,
+            stream,
+        });
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use proto::v1::{DeviceDocument, HostDocument};
 use vram::Bytes;
 
 use super::mib;
-use crate::engine::{Host, State};
+use crate::engine::{Host, Stack, State};
 
 pub fn host(state: &State, host: &Host, now: Instant) -> HostDocument {
     let record = &host.record;
@@ -46,5 +46,11 @@ pub fn host(state: &State, host: &Host, now: Instant) -> HostDocument {
         attempts_total: host.total,
         attempts_succeeded: host.succeeded,
         host_class: host.class().into(),
+        rehearses: host.stack.can().map(str::to_owned),
+        rehearsing: state.book.on(&record.name),
+        cannot_rehearse: match &host.stack {
+            Stack::Cannot(why) => Some(why.clone()),
+            Stack::Can(_) | Stack::Looking(_) => None,
+        },
     }
 }

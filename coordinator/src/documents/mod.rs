@@ -3,6 +3,7 @@
 mod attempt;
 mod host;
 mod plan;
+mod rehearsals;
 mod results;
 mod sweep;
 mod verdicts;

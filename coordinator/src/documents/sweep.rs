@@ -9,7 +9,7 @@ use proto::time::{rfc3339, rfc3339_if};
 use proto::v1::{JobDocument, Summary, SweepDocument, SweepHead, TrialDocument};
 use vram::VerdictKind;
 
-use super::{attempt, verdicts};
+use super::{attempt, rehearsals, verdicts};
 use crate::engine::{OpenSweep, State};
 use crate::schedule::JobKey;
 
@@ -55,6 +55,7 @@ pub fn sweep(
         jobs: job_rows(state, record.number, life, trial),
         outcome: life.trial_outcome(trial.index).map(|one| one.to_string()),
         would_fit: would_fit(state, life, open, trial),
+        rehearsals: rehearsals::of_trial(state, life, open, trial.index),
     });
     SweepDocument {
         trials: trials.collect(),

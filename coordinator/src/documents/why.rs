@@ -7,7 +7,7 @@ use jobs::{Kind, Outcome};
 use proto::v1::{HostReason, WhyDocument};
 
 use super::sweep::{pinned, reason, verdict_rows};
-use super::verdicts;
+use super::{rehearsals, verdicts};
 use crate::engine::{OpenSweep, State};
 use crate::schedule;
 
@@ -34,6 +34,7 @@ pub fn why(
         },
         would_fit: None,
         hosts: Vec::new(),
+        rehearsals: rehearsals::of_trial(state, life, open, trial),
     };
     let stuck = matches!(
         now,

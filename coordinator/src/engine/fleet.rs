@@ -10,6 +10,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 use vram::{Bytes, DeviceClass};
 
+use super::Stack;
+
 /// Silent for so many heartbeats: no new work goes there until it is heard of again.
 const SILENT_AFTER: u32 = 3;
 
@@ -33,6 +35,8 @@ pub struct Host {
     pub succeeded: u64,
     /// By device: GPU faults in a row.
     pub faults: BTreeMap<String, u32>,
+    /// Whether it can rehearse.
+    pub stack: Stack,
 }
 
 #[derive(Clone)]
@@ -59,6 +63,7 @@ impl Host {
             .collect();
         Self {
             labels: record.labels.iter().cloned().collect(),
+            stack: Stack::of_new(record.rehearsals, seen),
             class_names: classes.iter().map(proto::convert::host_class).collect(),
             classes,
             record,

@@ -51,6 +51,18 @@ pub enum Command {
         /// Newest value of each metric, read from the report.
         metrics: serde_json::Map<String, serde_json::Value>,
     },
+    CanRehearse {
+        host: String,
+        session: u64,
+        can: v1::CanRehearse,
+    },
+    Rehearsed {
+        host: String,
+        session: u64,
+        answer: v1::Rehearsed,
+        /// What the answer's bytes say; why they say nothing.
+        stream: Result<vram::Stream, String>,
+    },
     /// The session's stream has ended.
     Gone {
         host: String,

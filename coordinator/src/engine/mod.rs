@@ -10,6 +10,7 @@ mod marks;
 mod open;
 mod refusal;
 mod register;
+mod rehearsals;
 mod report;
 mod restore;
 mod round;
@@ -31,6 +32,7 @@ pub use fleet::Host;
 pub use handle::{Command, EngineHandle, HostWish, Registered};
 pub use open::{OpenSweep, main_kind, workload};
 pub use refusal::Refusal;
+pub use rehearsals::{Book, Failure, Stack};
 pub use restore::life_of;
 pub use sizes::Sizes;
 pub use thread::spawn;
@@ -47,6 +49,8 @@ pub struct Timing {
     pub grace: Duration,
     /// After a start or a new host: nothing is ruled infeasible before.
     pub fleet_settles: Duration,
+    /// A job waits so long for a rehearsal, or for the next one to come in.
+    pub rehearsal_wait: Duration,
 }
 
 impl Default for Timing {
@@ -55,6 +59,7 @@ impl Default for Timing {
             heartbeat: Duration::from_secs(5),
             grace: Duration::from_secs(600),
             fleet_settles: Duration::from_secs(30),
+            rehearsal_wait: Duration::from_secs(300),
         }
     }
 }
@@ -77,6 +82,7 @@ pub struct State {
     pub by_id: HashMap<SweepId, u64>,
     pub hosts: BTreeMap<String, Host>,
     pub sizes: Sizes,
+    pub book: Book,
     /// Why each ready job waits, as of the last round.
     pub waiting: BTreeMap<JobKey, WaitReason>,
     pub data: PathBuf,

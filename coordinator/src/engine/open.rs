@@ -254,3 +254,54 @@ fn groups(life: &Sweep) -> (Vec<Group>, Vec<u32>) {
     }
     (groups, group_of)
 }
+
+#[cfg(test)]
+mod tests {
+    use vram::{Bytes, CacheQuant};
+
+    use super::*;
+
+    const BAKES: &str = r#"
+        [sweep]
+        name = "gguf"
+        [model]
+        name = "qwen3.8-27b"
+        [recipe]
+        context_len = 4096
+        [axes]
+        kv_cache = ["f16", "q8_0"]
+        [bake]
+        run = ["true"]
+        context_len = 131072
+        gguf_bytes = 15_180_000_000
+        kv_cache = "q4_0"
+        parallel = 2
+        [place]
+        gpus = 3
+    "#;
+
+    fn of(text: &str, trial: u32) -> Workload {
+        let plan = jobs::plan::load("gguf.toml", text.as_bytes()).expect("a plan");
+        let life = Sweep::new(jobs::SweepId::new("gguf", "abcdef"), 0, plan);
+        workload(&life, &BTreeMap::new(), trial, Kind::Bake).expect("a workload")
+    }
+
+    #[test]
+    fn what_the_bake_stage_says_of_memory_reaches_the_memory_model() {
+        let serving = of(BAKES, 2).serving;
+        assert_eq!(of(BAKES, 2).context_len, Some(131_072));
+        assert_eq!(serving.gguf, Some(Bytes(15_180_000_000)));
+        assert_eq!((serving.parallel, serving.cards), (2, 3));
+        // What the trial has of its own goes before.
+        assert_eq!(serving.kv_cache, CacheQuant::Q8);
+        assert_eq!(of(BAKES, 1).serving.kv_cache, CacheQuant::F16);
+        assert_ne!(of(BAKES, 1).key, of(BAKES, 2).key);
+    }
+
+    /// Else what was learned of it before would not be found again.
+    #[test]
+    fn a_program_of_its_own_gets_no_setting_that_it_did_not_give() {
+        let text = "[sweep]\nname = \"own\"\n[bake]\nrun = [\"true\"]\n[place]\ngpus = 2\n";
+        assert!(!of(text, 1).settings.contains_key("cards"));
+    }
+}

@@ -13,7 +13,7 @@ use tokio::sync::broadcast;
 use vram::Knowledge;
 
 use super::fleet::{Held, Host};
-use super::{OpenSweep, Sizes, State, Timing};
+use super::{Book, OpenSweep, Sizes, State, Timing, rehearsals};
 use crate::live::Live;
 use crate::store::{AttemptRecord, Loaded, Reader, StoreError, SweepRecord, SweepRecords};
 
@@ -42,6 +42,7 @@ impl State {
             heads: BTreeMap::new(),
             hosts: BTreeMap::new(),
             sizes: Sizes::new(knowledge),
+            book: Book::default(),
             waiting: BTreeMap::new(),
             data,
             reader,
@@ -68,6 +69,15 @@ impl State {
                 self.sizes.class(class);
             }
             self.hosts.insert(host.record.name.clone(), host);
+        }
+        let (newest, older) = rehearsals::newest(loaded.rehearsals);
+        for record in newest {
+            if self.book.remember(record.clone()).is_some() {
+                self.read_rehearsal(&record);
+            }
+        }
+        for record in older {
+            self.book.remember(record);
         }
         for mut head in loaded.heads {
             head.toml.clear();

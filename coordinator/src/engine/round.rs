@@ -14,8 +14,8 @@ use vram::{Bytes, DeviceLoad};
 use super::fleet::{Held, Host};
 use super::{OpenSweep, State, Work};
 use crate::schedule::{
-    self, Arm, Choice, ClassId, DeviceView, GroupId, GroupView, HostView, JobKey, JobView, Ruling,
-    Snapshot,
+    self, Arm, Choice, ClassId, DeviceView, GroupId, GroupView, HostView, JobKey, JobView,
+    Rehearsal, Ruling, Snapshot,
 };
 
 /// Pauses before a job is tried again: doubling from one second, a minute at most.
@@ -32,6 +32,7 @@ impl State {
         }
         self.last_round = now;
         self.sizes.refresh();
+        self.ask_for_rehearsals(now, work);
         let avoided = self.avoided();
         let decision = {
             let snapshot = self.snapshot(&avoided, at, now, |_| true);
@@ -108,6 +109,7 @@ impl State {
                     continue;
                 }
                 let mut view = job_view(open, *trial, *kind, at);
+                view.rehearsal = self.awaited(&view);
                 view.avoid = avoided.get(&key).map_or(&[], Vec::as_slice);
                 if grouped {
                     let own = open.group_of[*trial as usize - 1] as usize;
@@ -129,7 +131,18 @@ impl State {
         }
     }
 
+    /// What it waits for before anything uncertain is done with it.
+    fn awaited(&self, view: &JobView<'_>) -> Option<Rehearsal<'_>> {
+        if view.key.kind == Kind::Bake {
+            return None;
+        }
+        let next = view.next_need.and_then(|need| self.book.waits(need));
+        next.or_else(|| self.book.waits(view.need))
+    }
+
     fn host_view<'a>(&'a self, host: &'a Host, now: Instant) -> HostView<'a> {
+        // Each takes a slot of a CPU, and nothing of a GPU.
+        let rehearsing = self.book.on(&host.record.name);
         let devices = host
             .record
             .devices
@@ -144,7 +157,11 @@ impl State {
                 spills: device.spills,
                 load: load_of(device),
                 reserved: host.reserved(&device.id),
-                active: host.active_on(&device.id),
+                active: host.active_on(&device.id)
+                    + match convert::device_kind(device) {
+                        DeviceKind::Cpu => rehearsing,
+                        DeviceKind::Gpu => 0,
+                    },
                 slots: device.slots,
                 quarantine: (!device.quarantine.is_empty()).then_some(device.quarantine.as_str()),
                 speed: device.speed,
@@ -337,6 +354,7 @@ fn job_view(open: &OpenSweep, trial: u32, kind: Kind, at: u64) -> JobView<'_> {
         avoid: &[],
         group: None,
         after_ms: not_before(open, trial, kind, at),
+        rehearsal: None,
     }
 }
 

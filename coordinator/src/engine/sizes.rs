@@ -4,7 +4,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use vram::{Bytes, DeviceClass, Estimate, Knowledge, Mark, Observation, Source, Term, Workload};
+use vram::{
+    Bytes, DeviceClass, Estimate, Knowledge, Mark, Mode, Observation, Origin, Source, Stream, Term,
+    Workload,
+};
 
 use crate::schedule::{ClassId, NeedId, Sizing};
 
@@ -26,6 +29,8 @@ pub struct Sizes {
 
 struct Need {
     workload: Workload,
+    /// Where a rehearsal could tell its size: what its recipe is but for the rank, and the rank.
+    family: Option<(Arc<str>, u64)>,
     edition: u64,
     /// What this trial's own probe showed on a simulated class. Holds for that trial alone; nothing learns from it.
     shown: BTreeMap<ClassId, Shown>,
@@ -81,6 +86,7 @@ impl Sizes {
         }
         let id = NeedId(u32::try_from(self.needs.len()).unwrap_or(u32::MAX));
         self.needs.push(Need {
+            family: family(&workload),
             workload,
             edition: self.edition,
             shown,
@@ -112,6 +118,23 @@ impl Sizes {
 
     pub fn workload(&self, need: NeedId) -> &Workload {
         &self.needs[need.index()].workload
+    }
+
+    /// What a rehearsal of this need would be of, and at which rank; `None` where there can be none.
+    pub fn family(&self, need: NeedId) -> Option<(&Arc<str>, u64)> {
+        let family = self.needs.get(need.index())?.family.as_ref()?;
+        Some((&family.0, family.1))
+    }
+
+    /// Whether better is known of it on these classes than any rehearsal could tell.
+    pub fn is_measured(&self, need: NeedId, classes: &[ClassId]) -> bool {
+        let row = &self.table[need.index()];
+        let measured = |class: &ClassId| {
+            row.get(class.index())
+                .is_some_and(|size| size.is_some_and(|size| size.source == Source::Measured))
+        };
+        classes.iter().all(measured)
+            || self.knowledge.stream_origin(self.workload(need)) == Some(Origin::Recorded)
     }
 
     pub fn knowledge(&self) -> &Knowledge {
@@ -175,6 +198,48 @@ impl Sizes {
         taken
     }
 
+    /// Takes a rehearsed stream. Sizes do not follow from it before [`Self::count_streams`]: to replay it for every
+    /// need takes a while, and is done beside the engine's thread.
+    pub fn learn_stream(
+        &mut self,
+        workload: &Workload,
+        workspace: Bytes,
+        stream: Stream,
+        doubtful: bool,
+    ) -> bool {
+        let knowledge = Arc::make_mut(&mut self.knowledge);
+        knowledge.learn_stream(workload, Origin::Rehearsed, workspace, stream, doubtful)
+    }
+
+    /// From now on the sizes of this family follow from its streams.
+    pub fn count_streams(&mut self, family: &str) {
+        let of = |need: &Need| {
+            need.family
+                .as_ref()
+                .is_some_and(|(key, _)| &**key == family)
+        };
+        let rows: Vec<usize> = (0..self.needs.len())
+            .filter(|at| of(&self.needs[*at]))
+            .collect();
+        for at in rows {
+            self.refresh_row(at);
+        }
+    }
+
+    /// What is to be asked of the memory model for all needs of this family, once its streams have changed.
+    pub fn asked_of(&self, family: &str) -> (Vec<Workload>, Vec<DeviceClass>) {
+        let of = |need: &&Need| {
+            need.family
+                .as_ref()
+                .is_some_and(|(key, _)| &**key == family)
+        };
+        let needs = self.needs.iter().filter(of);
+        (
+            needs.map(|need| need.workload.clone()).collect(),
+            self.classes.clone(),
+        )
+    }
+
     pub fn learn_step(&mut self, need: NeedId, class: ClassId, seconds: f64) {
         let key = (self.workload(need).key.clone(), class);
         self.steps.insert(key, seconds);
@@ -207,4 +272,13 @@ impl Sizes {
         self.by_key.clear();
         self.table.clear();
     }
+}
+
+/// Dense models whose step the kit can run: of a mixture of experts a rehearsal does not know who is busy.
+fn family(workload: &Workload) -> Option<(Arc<str>, u64)> {
+    let recipe = workload.recipe.as_ref()?;
+    let known = recipe.architecture()?.family.is_known();
+    let can = known && recipe.seq_len.is_some() && workload.mode != Mode::Bake;
+    let (key, rank) = can.then(|| workload.family())??;
+    Some((key.into(), rank))
 }

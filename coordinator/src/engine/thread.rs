@@ -190,6 +190,15 @@ impl State {
                 event,
                 metrics,
             } => self.on_event(&host, session, &event, metrics, at, now, work),
+            Command::CanRehearse { host, session, can } => {
+                self.on_can_rehearse(&host, session, can, now, work);
+            }
+            Command::Rehearsed {
+                host,
+                session,
+                answer,
+                stream,
+            } => self.on_rehearsed(&host, session, answer, stream, store, at, now, work),
             Command::Gone { host, session } => self.on_gone(&host, session, work),
             Command::FleetComplete => {
                 self.fleet_complete = true;

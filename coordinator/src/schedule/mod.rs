@@ -14,6 +14,7 @@ mod outlook;
 mod queue;
 mod rank;
 mod reason;
+pub mod rehearse;
 mod seat;
 mod site;
 mod size;
@@ -24,6 +25,6 @@ pub use decision::{Choice, Decision, Explained, Ruling};
 pub use explain::explain;
 pub use reason::WaitReason;
 pub use snapshot::{
-    Arm, ClassId, DeviceView, GroupId, GroupView, HostView, JobKey, JobView, NeedId, Sizing,
-    Snapshot,
+    Arm, ClassId, DeviceView, GroupId, GroupView, HostView, JobKey, JobView, NeedId, Rehearsal,
+    Sizing, Snapshot,
 };

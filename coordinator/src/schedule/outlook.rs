@@ -129,6 +129,9 @@ impl Look<'_, '_> {
         if self.is_open() {
             return Prospect::Open;
         }
+        if let Some(rehearsal) = self.shape.rehearsal {
+            return Prospect::Wait(WaitReason::rehearsing(rehearsal));
+        }
         if !settled {
             return Prospect::Wait(WaitReason::FleetSettling);
         }

@@ -12,7 +12,7 @@ use super::fleet::{Device, Fleet};
 use super::outlook::Outlook;
 use super::site::{Site, Wish};
 use super::size::Size;
-use super::{GroupId, JobKey, JobView, NeedId, Sizing, Snapshot};
+use super::{GroupId, JobKey, JobView, NeedId, Rehearsal, Sizing, Snapshot};
 
 /// How many later sweeps may send a job ahead because it has fewer devices to choose from. A bound, so that what can
 /// go anywhere is not passed for ever.
@@ -29,6 +29,8 @@ pub(super) struct Shape<'s> {
     pub prefer: Option<&'s str>,
     pub avoid: &'s [(String, String)],
     pub group: Option<GroupId>,
+    /// What would tell its size is on its way.
+    pub rehearsal: Option<Rehearsal<'s>>,
     pub need: NeedId,
     /// Its own sizes, by class.
     pub own: &'s [Option<Sizing>],
@@ -48,11 +50,12 @@ impl<'s> Shape<'s> {
             site,
             kind: job.key.kind,
             probe: job.probe,
-            measures: job.probe.is_some() || job.whole_device,
+            measures: (job.probe.is_some() || job.whole_device) && job.rehearsal.is_none(),
             gpus: job.gpus.max(1) as usize,
             prefer: job.prefer,
             avoid: job.avoid,
             group: job.group,
+            rehearsal: job.rehearsal,
             need: job.need,
             own: row(job.need),
             asked: job.next_need.filter(|_| rehearses).map(row),
@@ -109,6 +112,7 @@ type ShapeKey<'s> = (
         &'s [(String, String)],
         Option<GroupId>,
         Kind,
+        Option<Rehearsal<'s>>,
     ),
 );
 
@@ -116,7 +120,14 @@ fn shape_key<'s>(job: &JobView<'s>, site: usize) -> ShapeKey<'s> {
     let probe = job.probe.map(|mode| mode as u8);
     (
         (site, job.need, job.next_need, probe, job.whole_device),
-        (job.gpus, job.prefer, job.avoid, job.group, job.key.kind),
+        (
+            job.gpus,
+            job.prefer,
+            job.avoid,
+            job.group,
+            job.key.kind,
+            job.rehearsal,
+        ),
     )
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use jobs::spec::DeviceKind;
 use vram::Bytes;
 
-use super::JobKey;
+use super::{JobKey, Rehearsal};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitReason {
@@ -120,9 +120,30 @@ pub enum WaitReason {
         until_ms: u64,
     },
     FleetSettling,
+    /// The rehearsal that would tell its size waits for a free CPU slot.
+    RehearsalQueued,
+    /// A host is finding out whether it can rehearse.
+    RehearsalUnknown {
+        host: String,
+    },
+    Rehearsing {
+        host: String,
+    },
 }
 
 impl WaitReason {
+    pub(super) fn rehearsing(rehearsal: Rehearsal<'_>) -> Self {
+        match rehearsal {
+            Rehearsal::Queued => Self::RehearsalQueued,
+            Rehearsal::Looking(host) => Self::RehearsalUnknown {
+                host: host.to_owned(),
+            },
+            Rehearsal::Running(host) => Self::Rehearsing {
+                host: host.to_owned(),
+            },
+        }
+    }
+
     /// A stable word for JSON.
     #[must_use]
     pub fn code(&self) -> &'static str {
@@ -150,6 +171,9 @@ impl WaitReason {
             Self::StaysOn { .. } => "stays_on",
             Self::Backoff { .. } => "backoff",
             Self::FleetSettling => "fleet_settling",
+            Self::RehearsalQueued => "rehearsal_queued",
+            Self::RehearsalUnknown { .. } => "rehearsal_unknown",
+            Self::Rehearsing { .. } => "rehearsing",
         }
     }
 }
@@ -227,6 +251,17 @@ impl fmt::Display for WaitReason {
             Self::StaysOn { host } => write!(out, "its earlier work lies on {host}"),
             Self::Backoff { .. } => write!(out, "waits before it is tried again"),
             Self::FleetSettling => write!(out, "hosts may still be about to register"),
+            Self::RehearsalQueued => write!(
+                out,
+                "waiting for the rehearsal of this recipe, which no host has a CPU slot free for"
+            ),
+            Self::RehearsalUnknown { host } => write!(
+                out,
+                "waiting until {host} knows whether it can rehearse this recipe"
+            ),
+            Self::Rehearsing { host } => {
+                write!(out, "waiting for the rehearsal of this recipe on {host}")
+            }
             sized => sized.fmt_sized(out),
         }
     }

@@ -129,6 +129,19 @@ pub struct JobView<'a> {
     pub group: Option<GroupId>,
     /// Not before (retry backoff).
     pub after_ms: u64,
+    /// A rehearsal that would tell its size is on its way: until then it goes only where it fits anyhow, and nothing
+    /// is ruled of it.
+    pub rehearsal: Option<Rehearsal<'a>>,
+}
+
+/// How far the rehearsal is that a job waits for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Rehearsal<'a> {
+    /// No host has room for it yet.
+    Queued,
+    /// This host is finding out whether it can rehearse at all.
+    Looking(&'a str),
+    Running(&'a str),
 }
 
 /// The arms of one comparison: they train on one class of device.

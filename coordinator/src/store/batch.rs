@@ -2,7 +2,8 @@
 //! caller's business, and a batch refuses nothing: [`super::pairs`] checks it.
 
 use proto::store::v1::{
-    AttemptRecord, HostRecord, MarkRecord, ObservationRecord, RulingRecord, SweepRecord,
+    AttemptRecord, HostRecord, MarkRecord, ObservationRecord, RehearsalRecord, RulingRecord,
+    SweepRecord,
 };
 
 /// One thing to keep. A record of the same key replaces the earlier one; later ones of a batch win.
@@ -24,6 +25,8 @@ pub enum Record {
     ForgetHost(String),
     /// By `number`.
     Observation(ObservationRecord),
+    /// By `key`; its blob is kept before.
+    Rehearsal(RehearsalRecord),
 }
 
 /// Written whole or not at all.
@@ -81,4 +84,5 @@ record_from!(
     Mark(MarkRecord),
     Host(HostRecord),
     Observation(ObservationRecord),
+    Rehearsal(RehearsalRecord),
 );

@@ -16,13 +16,24 @@ pub const RULING: u8 = b'R';
 pub const MARK: u8 = b'M';
 pub const HOST: u8 = b'H';
 pub const OBSERVATION: u8 = b'O';
+pub const REHEARSAL: u8 = b'P';
 /// Attempts by host, newest first; no value.
 pub const BY_HOST: u8 = b'h';
 /// Attempts by time, newest first; no value.
 pub const BY_TIME: u8 = b't';
 
 /// Every kind of key but the count of commits, and the indexes, which are made from the records.
-pub const RECORDS: [u8; 8] = [META, SWEEP, TOML, ATTEMPT, RULING, MARK, HOST, OBSERVATION];
+pub const RECORDS: [u8; 9] = [
+    META,
+    SWEEP,
+    TOML,
+    ATTEMPT,
+    RULING,
+    MARK,
+    HOST,
+    OBSERVATION,
+    REHEARSAL,
+];
 
 /// Bytes of (sweep, trial, kind, number).
 pub const ATTEMPT_LEN: usize = 20;
@@ -49,6 +60,12 @@ pub fn toml(number: u64) -> Vec<u8> {
 
 pub fn observation(number: u64) -> Vec<u8> {
     numbered(OBSERVATION, number)
+}
+
+pub fn rehearsal(content: &str) -> Vec<u8> {
+    let mut key = vec![REHEARSAL];
+    key.extend(content.as_bytes());
+    key
 }
 
 pub fn ruling(sweep: u64, trial: u32, kind: u32) -> Vec<u8> {

@@ -3,7 +3,8 @@
 //! Refuses to read the attempts of settled sweeps at the start: a million of them must not delay it.
 
 use proto::store::v1::{
-    AttemptRecord, HostRecord, MarkRecord, MetaRecord, ObservationRecord, RulingRecord, SweepRecord,
+    AttemptRecord, HostRecord, MarkRecord, MetaRecord, ObservationRecord, RehearsalRecord,
+    RulingRecord, SweepRecord,
 };
 
 use super::pairs::Pairs;
@@ -23,6 +24,8 @@ pub struct Loaded {
     pub hosts: Vec<HostRecord>,
     /// By number.
     pub observations: Vec<ObservationRecord>,
+    /// By key; their streams are blobs.
+    pub rehearsals: Vec<RehearsalRecord>,
 }
 
 /// A sweep and all that belongs to it.
@@ -54,6 +57,7 @@ pub fn load(kept: &impl Pairs) -> Result<Loaded, StoreError> {
         open,
         hosts: kept.collect("a host", &[keys::HOST])?,
         observations: kept.collect("an observation", &[keys::OBSERVATION])?,
+        rehearsals: kept.collect("a rehearsal", &[keys::REHEARSAL])?,
     })
 }
 

@@ -40,7 +40,7 @@ pub use logs::{AttemptFiles, Channel, log_size, read_log};
 pub use memory::MemoryStore;
 pub use proto::store::v1::{
     AttemptRecord, DeviceRecord, HostRecord, MarkRecord, MetaRecord, ObservationRecord,
-    RulingRecord, SweepRecord,
+    RehearsalRecord, RulingRecord, SweepRecord,
 };
 pub use verify::{VerifyReport, verify};
 pub use version::VERSION;

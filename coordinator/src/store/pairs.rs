@@ -90,6 +90,14 @@ fn add(writes: &mut Writes, record: &Record, kept: &impl Pairs) -> Result<(), St
             let value = encode("an observation", observation)?;
             writes.insert(keys::observation(observation.number), Some(value));
         }
+        Record::Rehearsal(rehearsal) => {
+            let plain = |c: char| c.is_ascii_alphanumeric();
+            if rehearsal.key.is_empty() || !rehearsal.key.chars().all(plain) {
+                return Err(StoreError::refused("a rehearsal", "its key is none"));
+            }
+            let value = encode("a rehearsal", rehearsal)?;
+            writes.insert(keys::rehearsal(&rehearsal.key), Some(value));
+        }
     }
     Ok(())
 }

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use prost::Message;
 use proto::store::v1::{
-    AttemptRecord, HostRecord, MarkRecord, MetaRecord, ObservationRecord, RulingRecord, SweepRecord,
+    AttemptRecord, HostRecord, MarkRecord, MetaRecord, ObservationRecord, RehearsalRecord,
+    RulingRecord, SweepRecord,
 };
 
 use super::blobs::{self, Blobs, hex};
@@ -25,6 +26,7 @@ pub struct VerifyReport {
     pub marks: u64,
     pub hosts: u64,
     pub observations: u64,
+    pub rehearsals: u64,
     pub index_entries: u64,
     pub blobs: u64,
     /// Number of all findings.
@@ -118,6 +120,7 @@ impl<P: Pairs> Check<'_, P> {
                     keys::observation(it.number)
                 });
             }
+            keys::REHEARSAL => self.rehearsal(key, value),
             keys::BY_TIME | keys::BY_HOST => self.index_entry(key)?,
             _ => self
                 .report
@@ -158,6 +161,20 @@ impl<P: Pairs> Check<'_, P> {
             }
         }
         self.sweeps.insert(sweep.number, sweep);
+    }
+
+    fn rehearsal(&mut self, key: &[u8], value: &[u8]) {
+        self.report.rehearsals += 1;
+        let own = |it: &RehearsalRecord| keys::rehearsal(&it.key);
+        let Some(rehearsal) = self.record(key, value, own) else {
+            return;
+        };
+        if !self.blobs.contains(&rehearsal.blob) {
+            self.report.problem(format!(
+                "rehearsal {}: its blob {} is missing or damaged",
+                rehearsal.key, rehearsal.blob
+            ));
+        }
     }
 
     fn toml(&mut self, key: &[u8], value: &[u8]) {

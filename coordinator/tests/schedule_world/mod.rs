@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coordinator::schedule::{
     Arm, ClassId, Decision, DeviceView, GroupId, GroupView, HostView, JobKey, JobView, NeedId,
-    Sizing, Snapshot, decide,
+    Rehearsal, Sizing, Snapshot, decide,
 };
 use jobs::spec::{DeviceKind, ProbeMode};
 use vram::{Bytes, DeviceLoad, Source};
@@ -73,6 +73,8 @@ pub struct Job {
     pub avoid: Vec<(String, String)>,
     pub group: Option<u32>,
     pub after: u64,
+    /// `queued`, `?HOST` while that one is finding out, or the host.
+    pub rehearsal: Option<String>,
 }
 
 impl Job {
@@ -93,6 +95,7 @@ impl Job {
             avoid: Vec::new(),
             group: None,
             after: 0,
+            rehearsal: None,
         }
     }
 }
@@ -314,6 +317,7 @@ impl World {
                     job.avoid.push((host.to_owned(), device.to_owned()));
                 }
                 "group" => job.group = Some(next().parse().expect("group")),
+                "rehearsed" => job.rehearsal = Some(next()),
                 "after" => job.after = next().parse().expect("after"),
                 label => job.require.push(label.trim_start_matches('+').to_owned()),
             }
@@ -405,8 +409,13 @@ impl World {
 }
 
 fn job_view(job: &Job) -> JobView<'_> {
+    let rehearsal = |word: &'_ String| match word.strip_prefix('?') {
+        Some(_) => Rehearsal::Looking(&job.rehearsal.as_deref().unwrap_or_default()[1..]),
+        None if word == "queued" => Rehearsal::Queued,
+        None => Rehearsal::Running(job.rehearsal.as_deref().unwrap_or_default()),
+    };
     JobView {
-        rehearsal: None,
+        rehearsal: job.rehearsal.as_ref().map(rehearsal),
         key: job.key,
         priority: job.priority,
         need: NeedId(job.need),

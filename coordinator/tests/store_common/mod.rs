@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use coordinator::store::{
-    AttemptRecord, Batch, HostRecord, MarkRecord, ObservationRecord, Record, RulingRecord,
-    SledStore, SweepRecord,
+    AttemptRecord, Batch, HostRecord, MarkRecord, ObservationRecord, Record, RehearsalRecord,
+    RulingRecord, SledStore, SweepRecord,
 };
 
 pub const NOW: u64 = 1_796_000_000_000;
@@ -85,6 +85,19 @@ pub fn mark(sweep: u64, order: u64) -> MarkRecord {
         order,
         what: "cancel".to_owned(),
         ..MarkRecord::default()
+    }
+}
+
+/// Its stream is a blob, which is kept before.
+pub fn rehearsal(key: &str, blob: &str) -> RehearsalRecord {
+    RehearsalRecord {
+        key: key.into(),
+        settings: "{}".into(),
+        mode: "train".into(),
+        stack: "torch 2.15".into(),
+        blob: blob.into(),
+        host: "box".into(),
+        ..RehearsalRecord::default()
     }
 }
 

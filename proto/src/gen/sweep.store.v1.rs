@@ -207,6 +207,9 @@ pub struct HostRecord {
     pub spool_acked: u64,
     #[prost(double, tag = "13")]
     pub time_scale: f64,
+    /// at a time; 0: never
+    #[prost(uint32, tag = "14")]
+    pub rehearsals: u32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DeviceRecord {
@@ -245,4 +248,38 @@ pub struct ObservationRecord {
     /// vram::Observation
     #[prost(string, tag = "3")]
     pub json: ::prost::alloc::string::String,
+}
+/// A training step that was rehearsed: a pure computation, kept by its content for all hosts. The stream is a blob.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RehearsalRecord {
+    /// SHA-256 (hex, shortened) of what follows up to `stack`
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    /// JSON object: the recipe in the memory model's own words
+    #[prost(string, tag = "2")]
+    pub settings: ::prost::alloc::string::String,
+    /// train | probe
+    #[prost(string, tag = "3")]
+    pub mode: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "4")]
+    pub workspace_bytes: u64,
+    /// versions of all that made it, as its host named them
+    #[prost(string, tag = "5")]
+    pub stack: ::prost::alloc::string::String,
+    /// SHA-256 (hex) of the gzip stream under blobs/
+    #[prost(string, tag = "6")]
+    pub blob: ::prost::alloc::string::String,
+    #[prost(btree_map = "string, string", tag = "7")]
+    pub versions: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    #[prost(string, repeated, tag = "8")]
+    pub doubts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, tag = "9")]
+    pub host: ::prost::alloc::string::String,
+    #[prost(double, tag = "10")]
+    pub seconds: f64,
+    #[prost(uint64, tag = "11")]
+    pub at_ms: u64,
 }

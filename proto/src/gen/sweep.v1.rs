@@ -62,6 +62,44 @@ pub struct TrialDocument {
     /// for an infeasible trial: what would make it fit
     #[prost(string, optional, tag = "6")]
     pub would_fit: ::core::option::Option<::prost::alloc::string::String>,
+    /// those that its memory follows from, or waits for
+    #[prost(message, repeated, tag = "7")]
+    pub rehearsals: ::prost::alloc::vec::Vec<RehearsalDocument>,
+}
+/// A training step rehearsed without a card.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RehearsalDocument {
+    /// queued | running | done | failed
+    #[prost(string, tag = "1")]
+    pub state: ::prost::alloc::string::String,
+    /// train | probe
+    #[prost(string, tag = "2")]
+    pub mode: ::prost::alloc::string::String,
+    /// that it was made at; another than the trial's is scaled to it
+    #[prost(uint64, tag = "3")]
+    pub rank: u64,
+    /// that makes it or made it
+    #[prost(string, optional, tag = "4")]
+    pub host: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(double, optional, tag = "5")]
+    pub seconds: ::core::option::Option<f64>,
+    /// package -> version
+    #[prost(btree_map = "string, string", tag = "6")]
+    pub versions: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    /// what of it was not compared with a card: the band is wider for each
+    #[prost(string, repeated, tag = "7")]
+    pub doubts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// when it was done
+    #[prost(string, optional, tag = "8")]
+    pub at: ::core::option::Option<::prost::alloc::string::String>,
+    /// why it failed
+    #[prost(string, optional, tag = "9")]
+    pub error: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -275,6 +313,15 @@ pub struct HostDocument {
     pub attempts_succeeded: u64,
     #[prost(string, tag = "14")]
     pub host_class: ::prost::alloc::string::String,
+    /// with which versions it rehearses; absent where it cannot
+    #[prost(string, optional, tag = "15")]
+    pub rehearses: ::core::option::Option<::prost::alloc::string::String>,
+    /// rehearsals that it does now
+    #[prost(uint32, tag = "16")]
+    pub rehearsing: u32,
+    /// why not; absent where it can, or is still finding out
+    #[prost(string, optional, tag = "17")]
+    pub cannot_rehearse: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -331,6 +378,8 @@ pub struct WhyDocument {
     /// for each host, why not there
     #[prost(message, repeated, tag = "7")]
     pub hosts: ::prost::alloc::vec::Vec<HostReason>,
+    #[prost(message, repeated, tag = "8")]
+    pub rehearsals: ::prost::alloc::vec::Vec<RehearsalDocument>,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -539,7 +588,7 @@ pub struct WatchLine {
     pub text: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
     pub job: ::prost::alloc::string::String,
-    /// placed | started | ended | ruled | requeued
+    /// placed | started | ended | ruled | requeued | rehearsed
     #[prost(string, tag = "4")]
     pub code: ::prost::alloc::string::String,
 }
@@ -2638,7 +2687,7 @@ pub mod vram_server {
 #[serde(rename_all = "snake_case")]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AgentMessage {
-    #[prost(oneof = "agent_message::Message", tags = "1, 2, 3, 4")]
+    #[prost(oneof = "agent_message::Message", tags = "1, 2, 3, 4, 5, 6")]
     pub message: ::core::option::Option<agent_message::Message>,
 }
 /// Nested message and enum types in `AgentMessage`.
@@ -2655,13 +2704,17 @@ pub mod agent_message {
         Chunk(super::Chunk),
         #[prost(message, tag = "4")]
         Event(super::Event),
+        #[prost(message, tag = "5")]
+        CanRehearse(super::CanRehearse),
+        #[prost(message, tag = "6")]
+        Rehearsed(super::Rehearsed),
     }
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CoordinatorMessage {
-    #[prost(oneof = "coordinator_message::Message", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "coordinator_message::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
     pub message: ::core::option::Option<coordinator_message::Message>,
 }
 /// Nested message and enum types in `CoordinatorMessage`.
@@ -2682,6 +2735,10 @@ pub mod coordinator_message {
         ChunkAck(super::ChunkAck),
         #[prost(message, tag = "6")]
         EventAck(super::EventAck),
+        #[prost(message, tag = "7")]
+        Rehearse(super::Rehearse),
+        #[prost(message, tag = "8")]
+        ForgetRehearsal(super::ForgetRehearsal),
     }
 }
 #[derive(serde::Serialize)]
@@ -2721,6 +2778,9 @@ pub struct HostInfo {
     /// simulated seconds per real second; 1 for a real host
     #[prost(double, tag = "6")]
     pub time_scale: f64,
+    /// at a time; 0: never. Whether it can is said by CanRehearse, once it is known
+    #[prost(uint32, tag = "7")]
+    pub rehearsals: u32,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -2971,6 +3031,74 @@ pub struct Memory {
     /// the program's own JSON observation, if it gave one
     #[prost(string, tag = "4")]
     pub observation: ::prost::alloc::string::String,
+}
+/// The agent has found out whether its Python can rehearse.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CanRehearse {
+    /// versions that a stream depends on, the kit's own among them; empty: it cannot
+    #[prost(string, tag = "1")]
+    pub stack: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub why_not: ::prost::alloc::string::String,
+}
+/// One training step under fake tensors, on the CPU: no device is touched.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Rehearse {
+    /// of its content: settings, mode, workspace, and the stack that makes it
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    /// JSON object: what the kit reads, the model's configuration among it
+    #[prost(string, tag = "2")]
+    pub settings: ::prost::alloc::string::String,
+    /// train | probe
+    #[prost(string, tag = "3")]
+    pub mode: ::prost::alloc::string::String,
+    /// of one BLAS workspace of the card that is stood for
+    #[prost(uint64, tag = "4")]
+    pub workspace_bytes: u64,
+    #[prost(uint64, tag = "5")]
+    pub time_limit_ms: u64,
+}
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ForgetRehearsal {
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Rehearsed {
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    /// package -> version
+    #[prost(btree_map = "string, string", tag = "2")]
+    pub versions: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    /// gzip; empty with an error
+    #[prost(bytes = "vec", tag = "3")]
+    pub stream: ::prost::alloc::vec::Vec<u8>,
+    /// what was not compared with a card
+    #[prost(string, repeated, tag = "4")]
+    pub doubts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(double, tag = "5")]
+    pub seconds: f64,
+    /// a word; empty when it was done:
+    #[prost(string, tag = "6")]
+    pub error: ::prost::alloc::string::String,
+    /// bad_recipe | missing_package | timed_out | out_of_memory | too_large | garbage |
+    /// failed | killed | not_started
+    ///
+    /// of the error, for people
+    #[prost(string, tag = "7")]
+    pub message: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]

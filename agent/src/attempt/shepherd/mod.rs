@@ -9,6 +9,8 @@ mod program;
 mod samples;
 mod tend;
 
+pub(crate) use program::passed;
+
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;

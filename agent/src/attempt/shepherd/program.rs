@@ -47,7 +47,7 @@ fn not_written(path: &Path, error: &io::Error) -> String {
 }
 
 /// The shepherd's own variables that the order names; `HF_*` stands for all that begin so.
-fn passed(
+pub(crate) fn passed(
     names: &[String],
     own: impl Iterator<Item = (OsString, OsString)>,
 ) -> Vec<(OsString, OsString)> {

@@ -1,7 +1,9 @@
 //! The Unix side, which today means Linux: /proc, pidfd, process groups, a child subreaper, cgroups.
-//! `guard` is the agent's hold on a shepherd, `reins` the shepherd's hold on its program.
+//! `guard` is the agent's hold on a shepherd, `reins` the shepherd's hold on its program,
+//! `lowly` the agent's hold on a rehearsal.
 
 mod guard;
+mod lowly;
 mod memory;
 mod pin;
 mod processes;
@@ -13,6 +15,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 pub use guard::Guard;
+pub use lowly::Lowly;
 pub use memory::{memory_limit, oom_kills};
 pub use pin::gpu_pin;
 pub use processes::end_leftovers;

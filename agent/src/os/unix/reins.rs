@@ -219,9 +219,9 @@ fn bury(own: u32, pid: u32) {
     }
 }
 
-/// The kernel kills the program when its shepherd dies, even if that was a kill -9.
+/// The kernel kills the program when the thread that starts it dies, even if that was a kill -9.
 #[allow(unsafe_code)]
-fn die_with_parent(command: &mut Command) {
+pub(super) fn die_with_parent(command: &mut Command) {
     let shepherd = getpid();
     let set = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;

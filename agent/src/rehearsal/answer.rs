@@ -1,0 +1,294 @@
+//! What a rehearsal came to: from how its process ended, what it said and what it wrote to the message for the
+//! coordinator. Pure. Refuses a stream that cannot be read to its end: half a stream would be a wrong peak.
+
+use std::collections::BTreeMap;
+
+use proto::v1::{CanRehearse, Rehearsed};
+use serde::Deserialize;
+use serde_json::Value;
+use vram::Stream;
+
+use super::child::{Ended, Ran};
+
+/// A stream of 161,000 events is 1.4 MB; a message to the coordinator has at most 16 MiB.
+pub const STREAM_MAX: u64 = 8 << 20;
+/// Of what a program says, people are told so much.
+const TOLD: usize = 400;
+/// The kit's own exit codes (sysexits).
+const BAD_RECIPE: i32 = 64;
+const MISSING_PACKAGE: i32 = 69;
+/// What Python says where a file may not grow beyond its limit.
+const FILE_TOO_LARGE: &str = "[Errno 27]";
+
+/// The one line that the kit prints.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Said {
+    versions: BTreeMap<String, Option<String>>,
+    doubts: Vec<String>,
+    kit: String,
+    message: String,
+    package: String,
+}
+
+pub fn failed(key: &str, error: &str, message: impl Into<String>) -> Rehearsed {
+    Rehearsed {
+        key: key.to_owned(),
+        error: error.to_owned(),
+        message: message.into(),
+        ..Rehearsed::default()
+    }
+}
+
+/// `stream` is the file's content; absent when there is none.
+pub fn of(key: &str, ran: &Ran, stream: Option<Vec<u8>>) -> Rehearsed {
+    let mut answer = match trouble(ran) {
+        Some((error, message)) => failed(key, error, message),
+        None => match (said(&ran.said), stream) {
+            (Some(said), Some(stream)) => done(key, said, stream),
+            (None, _) => failed(
+                key,
+                "garbage",
+                format!(
+                    "it ended well, but said nothing that can be read: {}",
+                    end_of(&ran.said)
+                ),
+            ),
+            (_, None) => failed(key, "garbage", "it ended well, but wrote no stream"),
+        },
+    };
+    answer.seconds = ran.seconds;
+    answer
+}
+
+/// What `rehearse.py --check` found.
+pub fn check(ran: &Ran) -> CanRehearse {
+    let cannot = |why_not: String| CanRehearse {
+        stack: String::new(),
+        why_not,
+    };
+    if let Some((_, message)) = trouble(ran) {
+        return cannot(message);
+    }
+    let Some(said) = said(&ran.said) else {
+        return cannot(format!("rehearse.py --check said `{}`", end_of(&ran.said)));
+    };
+    let versions = said.versions.iter();
+    let found =
+        versions.filter_map(|(name, version)| Some(format!("{name} {}", version.as_ref()?)));
+    let kit = (!said.kit.is_empty()).then(|| format!("kit {}", said.kit));
+    let stack: Vec<String> = kit.into_iter().chain(found).collect();
+    match stack.as_slice() {
+        [] => cannot("rehearse.py --check named no versions".to_owned()),
+        named => CanRehearse {
+            stack: named.join(", "),
+            why_not: String::new(),
+        },
+    }
+}
+
+fn done(key: &str, said: Said, stream: Vec<u8>) -> Rehearsed {
+    let size = stream.len() as u64;
+    if size > STREAM_MAX {
+        let most = STREAM_MAX >> 20;
+        return failed(
+            key,
+            "too_large",
+            format!("its stream has {size} bytes, more than {most} MiB"),
+        );
+    }
+    if let Err(error) = Stream::read(&stream) {
+        return failed(key, "garbage", format!("its stream is no good: {error}"));
+    }
+    let versions = said.versions.into_iter();
+    Rehearsed {
+        key: key.to_owned(),
+        versions: versions
+            .filter_map(|(name, version)| Some((name, version?)))
+            .collect(),
+        stream,
+        doubts: said.doubts,
+        ..Rehearsed::default()
+    }
+}
+
+/// The word for what went wrong, and the sentence.
+fn trouble(ran: &Ran) -> Option<(&'static str, String)> {
+    let exit = match ran.ended {
+        Ended::OutOfTime => {
+            let text = format!("it was ended after {:.0} s, its time limit", ran.seconds);
+            return Some(("timed_out", text));
+        }
+        Ended::OutOfMemory(held) => {
+            let text = format!(
+                "it was ended with {:.0} MiB, more than `rehearsal_memory` of the host's file allows",
+                held.mib()
+            );
+            return Some(("out_of_memory", text));
+        }
+        Ended::Stopped => return Some(("killed", "it was stopped".to_owned())),
+        Ended::Itself(exit) => exit,
+    };
+    if exit.code == Some(0) {
+        return None;
+    }
+    let said = said(&ran.said).unwrap_or_default();
+    let told = match said.message.as_str() {
+        "" => end_of(&ran.complained),
+        message => message.chars().take(TOLD).collect(),
+    };
+    Some(match (exit.code, exit.signal) {
+        (Some(BAD_RECIPE), _) => ("bad_recipe", told),
+        (Some(MISSING_PACKAGE), _) if !said.package.is_empty() => (
+            "missing_package",
+            format!("the Python package `{}` is missing: {told}", said.package),
+        ),
+        (Some(MISSING_PACKAGE), _) => ("missing_package", told),
+        (Some(_), _) if ran.complained.contains("MemoryError") => ("out_of_memory", told),
+        (Some(_), _) if ran.complained.contains(FILE_TOO_LARGE) => ("too_large", told),
+        (Some(code), _) => ("failed", format!("exit code {code}: {told}")),
+        (None, signal) => {
+            let signal = signal.unwrap_or(0);
+            (
+                "killed",
+                format!(
+                    "it was killed by signal {signal}{}",
+                    if told.is_empty() {
+                        String::new()
+                    } else {
+                        format!(": {told}")
+                    }
+                ),
+            )
+        }
+    })
+}
+
+/// The last line that is a JSON object: libraries print what they like before it.
+fn said(out: &str) -> Option<Said> {
+    let line = out.lines().rev().find(|line| !line.trim().is_empty())?;
+    let value: Value = serde_json::from_str(line).ok()?;
+    value
+        .is_object()
+        .then(|| serde_json::from_value(value).ok())?
+}
+
+fn end_of(text: &str) -> String {
+    let text = text.trim();
+    let skipped = text.chars().count().saturating_sub(TOLD);
+    text.chars().skip(skipped).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use vram::Bytes;
+
+    use super::*;
+    use crate::os::Exit;
+
+    fn ran(ended: Ended, said: &str, complained: &str) -> Ran {
+        Ran {
+            ended,
+            said: said.to_owned(),
+            complained: complained.to_owned(),
+            seconds: 1.5,
+        }
+    }
+
+    fn exit(code: i32) -> Ended {
+        Ended::Itself(Exit {
+            code: Some(code),
+            signal: None,
+        })
+    }
+
+    const GOOD: &str = "a warning\n{\"versions\": {\"torch\": \"2.15\", \"bitsandbytes\": null}, \"doubts\": [\"d\"]}\n";
+
+    #[test]
+    fn a_whole_stream_is_passed_on_with_its_versions() {
+        let answer = of("k", &ran(exit(0), GOOD, ""), Some(b"a 512\nm 1\n".to_vec()));
+        assert_eq!((answer.error.as_str(), answer.seconds), ("", 1.5));
+        assert_eq!(
+            answer.versions,
+            BTreeMap::from([("torch".to_owned(), "2.15".to_owned())])
+        );
+        assert_eq!(answer.doubts, ["d"]);
+    }
+
+    #[test]
+    fn whatever_else_comes_has_its_word() {
+        let stream = || Some(b"a 512\nm 1\n".to_vec());
+        let killed = Ended::Itself(Exit {
+            code: None,
+            signal: Some(9),
+        });
+        let cases = [
+            (ran(exit(0), "Segmentation", ""), stream(), "garbage"),
+            (ran(exit(0), "[1]", ""), stream(), "garbage"),
+            (ran(exit(0), GOOD, ""), None, "garbage"),
+            (
+                ran(exit(0), GOOD, ""),
+                Some(vec![0x1f, 0x8b, 8, 0]),
+                "garbage",
+            ),
+            (
+                ran(exit(0), GOOD, ""),
+                Some(vec![b'a'; 9 << 20]),
+                "too_large",
+            ),
+            (
+                ran(
+                    exit(64),
+                    "{\"error\": \"bad_recipe\", \"message\": \"rank: no\"}",
+                    "",
+                ),
+                None,
+                "bad_recipe",
+            ),
+            (
+                ran(exit(69), "{\"package\": \"peft\"}", ""),
+                None,
+                "missing_package",
+            ),
+            (
+                ran(exit(1), "", "Traceback\nMemoryError"),
+                None,
+                "out_of_memory",
+            ),
+            (ran(exit(1), "", "Traceback"), None, "failed"),
+            (ran(killed, "", ""), None, "killed"),
+            (ran(Ended::OutOfTime, GOOD, ""), stream(), "timed_out"),
+            (
+                ran(Ended::OutOfMemory(Bytes(5 << 30)), GOOD, ""),
+                stream(),
+                "out_of_memory",
+            ),
+            (ran(Ended::Stopped, GOOD, ""), stream(), "killed"),
+        ];
+        for (ran, stream, word) in cases {
+            let answer = of("k", &ran, stream);
+            assert_eq!(answer.error, word, "{ran:?}: {}", answer.message);
+            assert!(answer.stream.is_empty() && !answer.message.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_stack_is_named_by_kit_and_versions() {
+        let said = "{\"versions\": {\"torch\": \"2.15\", \"peft\": \"0.21\", \"x\": null}, \"kit\": \"ab12\"}";
+        assert_eq!(
+            check(&ran(exit(0), said, "")).stack,
+            "kit ab12, peft 0.21, torch 2.15"
+        );
+        let missing = check(&ran(
+            exit(69),
+            "{\"package\": \"torch\", \"message\": \"No module\"}",
+            "",
+        ));
+        assert_eq!(missing.stack, "");
+        assert_eq!(
+            missing.why_not,
+            "the Python package `torch` is missing: No module"
+        );
+        assert!(check(&ran(exit(0), "hello", "")).stack.is_empty());
+    }
+}
