@@ -64,7 +64,7 @@ pub(crate) fn plan(recipe: &Recipe, mode: Mode, class: &DeviceClass) -> Option<P
     } else {
         plain
     };
-    Some(Plan {
+    let plan = Plan {
         arch: arch.clone(),
         quant: recipe.quant,
         double_quant: recipe.double_quant,
@@ -97,7 +97,8 @@ pub(crate) fn plan(recipe: &Recipe, mode: Mode, class: &DeviceClass) -> Option<P
         cache_emptied_before_adapters: recipe.has_fix("cache_emptied_before_adapters"),
         workspace: workspace(class),
         full_from: None,
-    })
+    };
+    is_walked(&plan).then_some(plan)
 }
 
 /// Bytes of one BLAS workspace on this class of device.
@@ -109,11 +110,16 @@ pub(crate) fn workspace(class: &DeviceClass) -> u64 {
     }
 }
 
-/// Chunks are walked one by one, in each layer.
-const MOST_CHUNKS: u64 = 1024;
-const MOST_CHUNKS_OF_ALL: u64 = 1 << 14;
+/// Whether its events are few enough to be gone through: chunks are walked one by one, in each layer. What is not may
+/// still be small, so that nothing is known of it.
+pub(crate) fn is_walked(plan: &Plan) -> bool {
+    const MOST_CHUNKS: u64 = 1024;
+    const MOST_OF_ALL_LAYERS: u64 = 1 << 14;
+    let chunks = plan.chunk.map_or(1, |chunk| plan.seq / chunk);
+    chunks <= MOST_CHUNKS && chunks * plan.arch.layers <= MOST_OF_ALL_LAYERS
+}
 
-/// Largest products that stay far from 64 bits: beyond it nothing is planned.
+/// Largest products that stay far from 64 bits: what is beyond is more than any machine has.
 pub(crate) fn is_reasonable(plan: &Plan) -> bool {
     let arch = &plan.arch;
     let widest = arch
@@ -132,10 +138,6 @@ pub(crate) fn is_reasonable(plan: &Plan) -> bool {
     let activations = tokens
         .and_then(|tokens| tokens.checked_mul(widest))
         .and_then(|one| one.checked_mul(arch.layers));
-    let chunks = plan.chunk.map_or(1, |chunk| plan.seq / chunk);
-    if chunks > MOST_CHUNKS || chunks * arch.layers > MOST_CHUNKS_OF_ALL {
-        return false;
-    }
     [scores, adapters, activations]
         .iter()
         .all(|product| product.is_some_and(|bytes| bytes < 1 << 50))

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::architecture::{Architecture, Family};
-use crate::planning::{is_linear, is_understood};
+use crate::planning::{is_linear, is_understood, is_walked};
 use crate::recipe::{Optimizer, Quant, targets};
 use crate::setting::MOST;
 use crate::step::{Held, Kernel, Plan};
@@ -312,7 +312,7 @@ impl Row {
         } else if self.rank.is_some() && !targets.iter().any(|name| is_linear(name)) {
             return Err("targets: none of them is a linear layer of the model".to_owned());
         }
-        Ok(Plan {
+        let plan = Plan {
             arch,
             quant,
             double_quant: self.double_quant.unwrap_or(true),
@@ -350,6 +350,11 @@ impl Row {
             cache_emptied_before_adapters: self.cache_emptied_before_adapters.unwrap_or(false),
             workspace: generation.workspace(),
             full_from: None,
-        })
+        };
+        if is_walked(&plan) {
+            Ok(plan)
+        } else {
+            Err("mlp_chunk_tokens: more chunks than are gone through".to_owned())
+        }
     }
 }

