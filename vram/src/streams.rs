@@ -287,3 +287,34 @@ fn with_workspace(stream: &Stream, from: u64, to: u64) -> Stream {
     }
     here
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn workload(rank: u64) -> Workload {
+        let settings = serde_json::json!({"model": "gemma-3-4b-it", "seq_len": 512, "rank": rank});
+        let settings = serde_json::from_value(settings).unwrap();
+        Workload::new(crate::Mode::Train, &settings, None).unwrap()
+    }
+
+    #[test]
+    fn a_doubt_makes_the_band_wider_also_of_what_is_scaled_from_it() {
+        let stream = Arc::new(Stream::read(b"a 104857600\nm 1\na 512\nm 4\n").unwrap());
+        let mut streams = Streams::default();
+        let mut learn = |rank, doubtful| {
+            streams.learn(
+                &workload(rank),
+                Origin::Rehearsed,
+                0,
+                stream.clone(),
+                doubtful,
+            )
+        };
+        assert!(learn(8, false) && learn(32, true));
+        let band = |rank| streams.need(&workload(rank), 0, false).unwrap().band;
+        assert_eq!((band(8), band(32), band(16)), (0.015, 0.03, 0.03));
+        // A copy knows what was found before.
+        assert_eq!(streams.clone().needs.lock().unwrap().len(), 3);
+    }
+}

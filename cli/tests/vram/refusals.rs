@@ -68,7 +68,7 @@ fn wrong_predictions_are_refused_with_the_reason() {
         std::fs::write(&path, text).unwrap();
         predict(&["--config", plain(&path)], says);
     };
-    config("{", &["config.json is not JSON"]);
+    config("{", &["not JSON"]);
     config("[]", &["setting `model_config`", "expected an object"]);
     config(
         "{\"model_type\": \"llama\"}",

@@ -1,14 +1,16 @@
 //! Checks a sweep file and hands it to the engine; or plans it and hands it to nobody.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use jobs::SweepId;
+use jobs::life::Sweep;
 use proto::v1::{PlanDocument, SubmitReply, SubmitRequest, SweepFile};
 use serde_json::Value;
 use tonic::Status;
 
 use super::Api;
 use crate::documents;
-use crate::engine::{Command, Refusal};
+use crate::engine::{Command, Refusal, State, workload};
 
 /// A sweep file has at most 1 MiB, an attachment 1 MiB.
 const ATTACHMENT_MAX: usize = 1 << 20;
@@ -20,7 +22,8 @@ impl Api {
             let why = format!("the submission `{}` is not a uuid", request.submission);
             return Err(Refusal::Invalid(why).into());
         }
-        let (_, attached) = read(&file)?;
+        let (plan, attached) = read(&file)?;
+        self.replay_aside(&plan, &attached).await?;
         let files = attached
             .keys()
             .map(|path| (path.clone(), file.attachments[path].clone()));
@@ -31,7 +34,7 @@ impl Api {
             reply,
         };
         let (number, existed) = self.engine.ask(ask).await?;
-        let look = move |state: &mut crate::engine::State| {
+        let look = move |state: &mut State| {
             let record = state.heads.get(&number).cloned().unwrap_or_default();
             Ok(documents::head(state, &record))
         };
@@ -43,8 +46,46 @@ impl Api {
 
     pub async fn plan(&self, file: SweepFile) -> Result<PlanDocument, Status> {
         let (plan, attached) = read(&file)?;
-        let look = move |state: &mut crate::engine::State| documents::plan(state, plan, &attached);
+        self.replay_aside(&plan, &attached).await?;
+        let look = move |state: &mut State| documents::plan(state, plan, &attached);
         Ok(self.engine.read(look).await?)
+    }
+
+    /// Where streams are known, each rank of a file is replayed for each class of device: seconds that the engine's
+    /// thread does not have. The memory model keeps the answers, so the engine finds them.
+    async fn replay_aside(
+        &self,
+        plan: &jobs::Plan,
+        attached: &BTreeMap<String, Value>,
+    ) -> Result<(), Status> {
+        let look = |state: &mut State| {
+            let asked = (
+                state.sizes.shared_knowledge(),
+                state.sizes.classes().to_vec(),
+            );
+            Ok((!state.book.families.is_empty()).then_some(asked))
+        };
+        let Some((knowledge, classes)) = self.engine.read(look).await? else {
+            return Ok(());
+        };
+        let life = Sweep::new(SweepId::new(&plan.spec.name, "aside"), 0, plan.clone());
+        let attached = attached.clone();
+        let work = move || {
+            let mut seen = BTreeSet::new();
+            for (trial, kind, _) in life.all_jobs() {
+                // What cannot be read is refused by whoever is asked next.
+                let workload = workload(&life, &attached, trial, kind).ok();
+                let new = workload.filter(|one| seen.insert(one.key.clone()));
+                let replayed = new.filter(|one| knowledge.stream_origin(one).is_some());
+                for class in classes.iter().filter(|_| replayed.is_some()) {
+                    let _ = replayed
+                        .as_ref()
+                        .map(|one| vram::estimate(one, class, &knowledge));
+                }
+            }
+        };
+        let done = tokio::task::spawn_blocking(work).await;
+        done.map_err(|error| Status::internal(format!("the memory model broke: {error}")))
     }
 }
 

@@ -116,6 +116,10 @@ impl Sizes {
         u32::try_from(at).ok().map(ClassId)
     }
 
+    pub fn classes(&self) -> &[DeviceClass] {
+        &self.classes
+    }
+
     pub fn workload(&self, need: NeedId) -> &Workload {
         &self.needs[need.index()].workload
     }
