@@ -19,6 +19,8 @@ pub enum Mark {
     Learned,
     Measured,
     Declared,
+    /// Nothing says how much it is.
+    Unknown,
 }
 
 /// What the whole estimate rests on, best first.

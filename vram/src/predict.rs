@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::footprint::footprint_of;
+use crate::recipe::{Quant, Recipe};
 use crate::replay::{ReplayAnswer, ReplaySettings, replay};
 use crate::step::stream;
 use crate::{
@@ -14,7 +15,8 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PredictedTerm {
     pub name: String,
-    pub mib: f64,
+    /// Absent where it is marked unknown.
+    pub mib: Option<f64>,
     pub mark: Mark,
 }
 
@@ -87,16 +89,19 @@ pub fn predict(
         device: class.name.clone(),
         source: known.map_or(Source::Unknown, |known| known.source),
         verdict: answer.kind,
-        terms: known.map_or_else(Vec::new, |known| {
-            let terms = known.terms.iter();
-            terms
-                .map(|term| PredictedTerm {
-                    name: term.name.clone(),
-                    mib: tenth(term.bytes),
-                    mark: term.mark,
-                })
-                .collect()
-        }),
+        terms: known.map_or_else(
+            || unknown(recipe),
+            |known| {
+                let terms = known.terms.iter();
+                terms
+                    .map(|term| PredictedTerm {
+                        name: term.name.clone(),
+                        mib: Some(tenth(term.bytes)),
+                        mark: term.mark,
+                    })
+                    .collect()
+            },
+        ),
         allocated_mib: mib(|known| known.allocated),
         reserved_mib: mib(|known| known.reserved),
         context_mib: mib(|known| known.context),
@@ -122,6 +127,32 @@ pub fn predict(
         replayed,
         would_fit: suggestions,
     }
+}
+
+/// Of a model whose layers are not known (a mixture of experts, a family of its own) the weights can be counted, every
+/// matrix as the recipe holds its linear layers; what its activations take nobody knows before it was probed.
+fn unknown(recipe: Option<&Recipe>) -> Vec<PredictedTerm> {
+    let shaped = recipe.and_then(|recipe| Some((recipe, recipe.architecture()?)));
+    let Some((recipe, shape)) = shaped.filter(|(_, shape)| !shape.family.is_known()) else {
+        return Vec::new();
+    };
+    let linear = shape.linear_parameters();
+    let held = match recipe.quant {
+        Quant::Nf4 | Quant::Fp4 => linear / 2 + linear / 64,
+        Quant::Int8 => linear,
+        Quant::Bf16 | Quant::Fp16 => linear.saturating_mul(2),
+        Quant::Fp32 => linear.saturating_mul(4),
+    };
+    let weights = held.saturating_add(shape.embedding_parameters().saturating_mul(2));
+    let term = |name: &str, mib, mark| PredictedTerm {
+        name: name.to_owned(),
+        mib,
+        mark,
+    };
+    vec![
+        term("weights", Some(tenth(Bytes(weights))), Mark::Computed),
+        term("activations", None, Mark::Unknown),
+    ]
 }
 
 fn tenth(bytes: Bytes) -> f64 {

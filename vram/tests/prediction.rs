@@ -113,3 +113,25 @@ fn a_report_covers_every_learned_peak() {
     let svg = scatter_svg(&answer);
     assert_eq!(svg.matches("<circle").count(), answer.rows.len());
 }
+
+#[test]
+fn of_a_mixture_of_experts_the_weights_are_counted_and_the_rest_is_unknown() {
+    let config = json!({"model_type": "mixtral", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 32000, "num_local_experts": 8,
+        "num_experts_per_tok": 2, "tie_word_embeddings": false});
+    let answer = ask(json!({"model": "of-experts", "model_config": config, "quant": "bf16"}));
+    assert_eq!(answer["verdict"], "uncertain");
+    assert_eq!(answer["source"], "unknown");
+    let terms = answer["terms"].as_array().unwrap();
+    // 46.7 thousand million parameters of two bytes.
+    let weights = terms[0]["mib"].as_f64().unwrap();
+    assert!(
+        (weights / (46.7e9 * 2.0 / 1048576.0) - 1.0).abs() < 0.01,
+        "{weights}"
+    );
+    assert_eq!(
+        (&terms[1]["name"], &terms[1]["mark"]),
+        (&json!("activations"), &json!("unknown"))
+    );
+    assert!(terms[1]["mib"].is_null());
+}

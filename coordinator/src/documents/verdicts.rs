@@ -124,6 +124,7 @@ fn mark_word(mark: Mark) -> &'static str {
         Mark::Learned => "learned",
         Mark::Measured => "measured",
         Mark::Declared => "declared",
+        Mark::Unknown => "unknown",
     }
 }
 

@@ -44,7 +44,7 @@ fn terms(prediction: &Prediction) -> String {
         table.row([name.to_owned(), mib, from.to_owned()]);
     };
     for term in &prediction.terms {
-        row(&term.name, tenth(term.mib), &word(&term.mark));
+        row(&term.name, tenth_if(term.mib), &word(&term.mark));
     }
     if let (Some(allocated), Some(reserved)) = (prediction.allocated_mib, prediction.reserved_mib) {
         row("allocated", tenth(allocated), "their sum");
