@@ -349,12 +349,13 @@ fn verdict(known: &Known, row: &Row, limit: f64) -> VerdictKind {
 fn summary(rows: &[EvaluatedRow]) -> Summary {
     let mut verdicts = VerdictCounts::default();
     for row in rows {
-        let (Some(verdict), Some(status)) = (row.verdict, row.status.as_deref()) else {
+        let status = row.status.as_deref().map(str::to_ascii_lowercase);
+        let (Some(verdict), Some(status)) = (row.verdict, status) else {
             continue;
         };
         verdicts.n += 1;
-        match (verdict, status) {
-            (VerdictKind::Fits, "oom" | "OOM") => verdicts.false_fits += 1,
+        match (verdict, status.as_str()) {
+            (VerdictKind::Fits, "oom") => verdicts.false_fits += 1,
             (VerdictKind::TooLarge | VerdictKind::Spills, "ok") => verdicts.false_too_large += 1,
             (VerdictKind::Uncertain, _) => verdicts.uncertain += 1,
             _ => {}

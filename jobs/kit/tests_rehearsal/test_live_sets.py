@@ -1,4 +1,5 @@
-"""The rehearsal against a card, with nothing fitted; and each imitation, which must matter somewhere.
+"""The rehearsal against a card, with nothing fitted; and four of the imitations, which must matter somewhere. That the
+others matter is not shown by these recipes.
 
 Needs PyTorch, transformers, peft and bitsandbytes, and no card; some minutes on two cores.
 """
@@ -33,17 +34,14 @@ class Imitations(unittest.TestCase):
         self.assertTrue(all(abs(share) < WITHIN for share in live_sets.off_pct(row, on).values()), on)
         self.assertTrue(any(abs(share) > WITHIN for share in live_sets.off_pct(row, off).values()), (on, off))
 
-    def test_backward_runs_in_a_thread_of_its_own(self):
-        self.matters("backward_thread", ROWS[0])
-
     def test_each_thread_holds_a_workspace(self):
-        self.matters("blas_workspaces", row_with(model="qwen3-4b", seq_len=4096))
+        self.matters("blas_workspaces", ROWS[0])
 
     def test_dropout_masks_take_a_byte(self):
         self.matters("boolean_dropout_mask", row_with(model="llama31-8b", dropout=0.1))
 
-    def test_attention_casts_under_autocast(self):
-        self.matters("attention_autocast", row_with(model="llama31-8b", seq_len=4096))
+    def test_peft_is_told_that_autocast_is_on(self):
+        self.matters("cuda_autocast_asked", ROWS[0])
 
     def test_what_is_not_contiguous_is_copied_on_its_way_to_the_host(self):
         self.matters("contiguous_offload", ROWS[0])
