@@ -8,6 +8,7 @@ mod durable;
 pub mod fleet;
 mod folder;
 mod os;
+mod recording;
 mod rehearsal;
 mod retention;
 mod run;

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::attempt::{Attempts, Setting};
 use crate::config::HostConfig;
 use crate::folder::{AgentFolder, FolderError};
+use crate::recording::Recordings;
 use crate::rehearsal::Rehearsals;
 use crate::retention;
 use crate::session::{self, SessionError};
@@ -80,7 +81,8 @@ pub async fn run(options: AgentOptions) -> Result<(), AgentError> {
     };
     let (links, linked) = watch::channel(None);
     let rehearsals = Rehearsals::start(setting.clone(), linked.clone());
-    let attempts = Attempts::new(setting.clone(), linked);
+    let recordings = Recordings::start(folder.clone(), linked.clone());
+    let attempts = Attempts::new(setting.clone(), linked, recordings.offering());
     attempts.adopt();
     let old = tokio::spawn(retention::every(RETENTION_ROUND, folder.clone()));
     let mut session = tokio::spawn(session::keep(session::Session {
@@ -88,6 +90,7 @@ pub async fn run(options: AgentOptions) -> Result<(), AgentError> {
         config: setting.config,
         attempts: attempts.clone(),
         rehearsals: rehearsals.asking(),
+        recordings: recordings.offering(),
         spool,
         links,
         ready: options.ready,
@@ -110,6 +113,7 @@ pub async fn run(options: AgentOptions) -> Result<(), AgentError> {
     };
     session.abort();
     old.abort();
+    recordings.end();
     rehearsals.end().await;
     attempts.let_go().await;
     result

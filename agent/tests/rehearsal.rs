@@ -64,6 +64,9 @@ if do == "bad":
 nice = os.nice(0)
 with open(out, "wb") as file:
     file.write(stream)
+if do == "other":
+    print(json.dumps({"device": "hopper"}))
+    sys.exit(0)
 said = {"seconds": 0.1, "versions": {"torch": "9.9", "bitsandbytes": None}, "doubts": [f"nice {nice}", " ".join(sys.argv[4:])]}
 if do != "silent":
     print("a library says hello")
@@ -120,6 +123,7 @@ impl Stage {
             mode: "train".into(),
             workspace_bytes: 8_519_680,
             time_limit_ms: u64::try_from(limit.as_millis()).unwrap(),
+            device: String::new(),
         }));
     }
 
@@ -181,7 +185,14 @@ async fn a_stream_comes_back_with_versions_and_doubts() {
     assert_eq!((answer.error.as_str(), answer.message.as_str()), ("", ""));
     assert_eq!(vram::Stream::read(&answer.stream).unwrap().allocations(), 2);
     assert_eq!(answer.versions.len(), 1);
-    let told = ["nice 19", "--mode train --workspace-mib 8.125"];
+    assert_eq!(answer.device, "ampere");
+    // A Python without a library takes some MiB.
+    let mib = answer.peak_bytes >> 20;
+    assert!((2..200).contains(&mib), "{mib} MiB");
+    let told = [
+        "nice 19",
+        "--mode train --device ampere --workspace-mib 8.125",
+    ];
     assert_eq!(
         answer.doubts, told,
         "low priority, and the words that it was started with"
@@ -197,7 +208,16 @@ async fn a_stream_comes_back_with_versions_and_doubts() {
 async fn whatever_a_child_does_is_an_answer() {
     let stage = Stage::able("rehearsal_memory = \"256 MiB\"").await;
     let cases = [
-        ("grow", "out_of_memory", "rehearsal_memory"),
+        (
+            "grow",
+            "out_of_memory",
+            "`rehearsal_memory` of this host's file allows 256 MiB",
+        ),
+        (
+            "other",
+            "garbage",
+            "asked for ampere, and rehearsed for hopper",
+        ),
         ("garbage", "garbage", "Segmentation fault"),
         ("silent", "garbage", "nothing that can be read"),
         ("cut", "garbage", "unpack the stream"),
@@ -211,6 +231,9 @@ async fn whatever_a_child_does_is_an_answer() {
         assert_eq!(answer.error, error, "{what}: {}", answer.message);
         assert!(answer.message.contains(says), "{what}: {}", answer.message);
         assert!(answer.stream.is_empty());
+        if what == "grow" {
+            assert!(answer.peak_bytes > 256 << 20, "{}", answer.peak_bytes);
+        }
     }
     stage.ask_within("slow", "hang", Duration::from_millis(700));
     assert_eq!(stage.answer("slow").await.error, "timed_out");
@@ -339,4 +362,33 @@ async fn a_host_that_cannot_says_why() {
     never.ask("any", "well");
     assert_eq!(never.answer("any").await.error, "not_started");
     never.end().await;
+}
+
+/// One at a time, whatever is asked; and each session learns what is under way, for it may be a coordinator that was
+/// started anew and counts on the slot.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_more_than_the_hosts_file_says_and_a_new_session_knows_of_it() {
+    let stage = Stage::able("").await;
+    stage.ask("first", "hang");
+    hangs(&stage.host);
+    for key in ["second", "third"] {
+        stage.ask(key, "hang");
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(living(stage.host.root.path()).len(), 3, "one, with its two");
+    stage.coordinator.cut();
+    stage
+        .coordinator
+        .until("it is told again", |kept| kept.can_rehearse.len() == 2)
+        .await;
+    let held = stage.coordinator.kept().can_rehearse[1].held.clone();
+    assert_eq!(held, ["first", "second", "third"]);
+    for key in ["third", "second", "first"] {
+        let key = key.to_owned();
+        stage
+            .coordinator
+            .say(Message::ForgetRehearsal(ForgetRehearsal { key }));
+    }
+    stage.nothing_is_left();
+    stage.end().await;
 }

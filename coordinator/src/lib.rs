@@ -1,8 +1,9 @@
 //! Keeps the sweeps, decides what runs where, and answers about both.
 //!
-//! `engine` is the one writer of state; `schedule` decides and does nothing; `store` keeps; `api` is the way in;
-//! `documents` is what people read. [`start`] puts them together.
+//! `engine` is the one writer of state; `schedule` decides and does nothing; `advice` says what would fit; `store` keeps;
+//! `api` is the way in; `documents` is what people read. [`start`] puts them together.
 
+mod advice;
 mod api;
 mod clock;
 mod documents;

@@ -67,6 +67,7 @@ def record(recipe, limit_mib=None, stream_path=None, with_losses=False):
     status, start = "ok", time.monotonic()
     try:
         config = models.config_of(recipe)
+        torch.manual_seed(0)   # so that losses of two recipes can be compared
         model = models.ready(recipe, card, config)
         inputs = one_step.Inputs.made_up(recipe, config, card)
         one_step.run(model, inputs, recipe, card, losses)

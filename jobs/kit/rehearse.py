@@ -4,26 +4,25 @@ usage: rehearse.py SETTINGS.json --out STREAM.gz [--mode train|probe] [--device 
        rehearse.py --rows ROWS.jsonl --out-dir DIR [--at-once N]   streams kept by content: what is there is not made again
        rehearse.py --check                                         versions, or the package that is missing
 
-Prints one JSON line a recipe: peaks in MiB, seconds, versions, doubts. NAME is a card's (`RTX 3060 Ti`) or one of
-turing, ampere, hopper, blackwell, rocm. Exit code 0; 64 for a recipe that cannot be rehearsed, 69 where a package is
-missing.
+Prints one JSON line a recipe: peaks in MiB, seconds, versions, doubts; or `error` and `message`. NAME is a card's
+(`RTX 3060 Ti`) or one of turing, ampere, hopper, blackwell, rocm. Exit code 0; 64 for a recipe that cannot be
+rehearsed, 69 where a package is missing, 70 for a fault in here, 71 where host memory ends, 130 when interrupted. A
+stream is there whole or not at all.
 """
 import argparse
 import contextlib
 import dataclasses
+import gc
 import gzip
-import hashlib
 import json
 import os
-import pathlib
-import subprocess
 import sys
 import time
 
 try:
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
-    from rehearsal import devices, imitations, versions
+    from rehearsal import devices, imitations, table, versions
     from rehearsal.machine import Rehearsal
     from rehearsal.recorder import MIB, Recorder
     from step import model as models
@@ -40,11 +39,16 @@ def rehearse(recipe, device=devices.AMPERE, layers=None, off=()):
     recorder = Recorder(imitations.Imitations(recipe, device, off), int(device.workspace_mib * MIB))
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     machine = Rehearsal(recorder, fake, recipe)
-    with recorder.imitations.installed(), _paths(recorder), fake, recorder:
-        model = models.ready(recipe, machine, config)
-        inputs = one_step.Inputs.made_up(recipe, config, machine)
-        one_step.run(model, inputs, recipe, machine)
-        lines = list(recorder.lines)   # what ends after the last mark is of no interest
+    gc.collect()
+    gc.freeze()   # libraries are no garbage: the step's own collections need not walk them
+    try:
+        with recorder.imitations.installed(), _paths(recorder), fake, recorder:
+            model = models.ready(recipe, machine, config)
+            inputs = one_step.Inputs.made_up(recipe, config, machine)
+            one_step.run(model, inputs, recipe, machine)
+            lines = list(recorder.lines)   # what ends after the last mark is of no interest
+    finally:
+        gc.unfreeze()
     recorder.lines = lines
     return recorder, config
 
@@ -93,17 +97,61 @@ def summary(recipe, config, recorder, seconds):
         "forward_peak_mib": mib.get("forward_mib"), "backward_peak_mib": mib.get("backward_mib"),
         "peak_allocated_mib": round(recorder.peak / MIB, 1), "events": len(recorder.lines),
         "workspace_mib": recorder.workspace / MIB,
-        "device": recorder.imitations.device.name, "seconds": round(seconds, 1), "versions": versions.installed(),
-        "doubts": versions.doubts(recipe, config), "off": sorted(recorder.imitations.off),
+        "device": recorder.imitations.device.name, "seconds": round(seconds, 1), "host_peak_mib": _host_peak_mib(),
+        "versions": versions.installed(), "doubts": versions.doubts(recipe, config),
+        "off": sorted(recorder.imitations.off),
     }
+
+
+def _host_peak_mib():
+    """The most memory that this process had, where the system says so."""
+    try:
+        import resource
+    except ImportError:   # Windows
+        return None
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)   # Linux counts in KiB
 
 
 def write(path, recorder):
     """Whole or not at all."""
     part = f"{path}.part"
-    with gzip.open(part, "wt", compresslevel=6, encoding="utf-8") as file:
-        file.write("\n".join(recorder.lines) + "\n")
-    os.replace(part, path)
+    try:
+        with gzip.open(part, "wt", compresslevel=6, encoding="utf-8") as file:
+            file.write("\n".join(recorder.lines) + "\n")
+        os.replace(part, path)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+
+
+def one(recipe, device, out=None, layers=None, off=()):
+    """(exit code, what to print): a rehearsal with every way that it can end."""
+    start = time.monotonic()
+    try:
+        recorder, config = rehearse(recipe, device, layers, off)
+        if out:
+            write(out, recorder)
+        return 0, summary(recipe, config, recorder, time.monotonic() - start)
+    except recipes.RecipeError as error:
+        return 64, {"error": "bad_recipe", "message": str(error)}
+    except MemoryError:
+        return 71, {"error": "out_of_host_memory", "message": "host memory ended; give the rehearsal more"}
+    except KeyboardInterrupt:
+        return 130, {"error": "interrupted", "message": "interrupted; nothing was kept"}
+    except Exception as error:   # of the libraries, for a model or version that nobody tried
+        # A runtime error of PyTorch's own allocator has no type of its own.
+        if "can't allocate memory" in str(error) or "not enough memory" in str(error):
+            return 71, {"error": "out_of_host_memory", "message": "host memory ended; give the rehearsal more"}
+        where = _innermost(error)
+        said = (str(error).strip().splitlines() or [""])[0][:300]
+        return 70, {"error": "failed", "message": f"{type(error).__name__}: {said} ({where})"}
+
+
+def _innermost(error):
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return f"{os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno}" if at else "no place"
 
 
 def main():
@@ -116,101 +164,31 @@ def main():
     parser.add_argument("--workspace-mib", type=float)
     parser.add_argument("--layers", type=int)
     parser.add_argument("--off", action="append", default=[])
+    parser.add_argument("--ignore", action="append", default=[])
     parser.add_argument("--rows")
-    parser.add_argument("--row", help=argparse.SUPPRESS)
     parser.add_argument("--out-dir")
     parser.add_argument("--at-once", type=int, default=1)
     asked = parser.parse_args()
     if asked.check:
-        print(json.dumps({"versions": versions.installed(), "kit": kit_hash()}))
+        print(json.dumps({"versions": versions.installed(), "kit": table.kit_hash()}))
         return 0
     if asked.rows:
-        return rows(asked)
-    if not asked.settings and not asked.row:
+        if not asked.out_dir:
+            parser.error("--rows needs --out-dir")
+        return table.run(asked.rows, asked.out_dir, asked.at_once, one)
+    if not asked.settings:
         parser.error("give SETTINGS.json, or --rows")
+    device = devices.ALL.get(asked.device) or devices.of(asked.device)
+    if asked.workspace_mib is not None:
+        device = dataclasses.replace(device, workspace_mib=asked.workspace_mib)
     try:
-        if asked.row:
-            row = json.loads(asked.row)
-            recipe, device = recipes.of_row(row), devices.of(row.get("gpu"), row.get("vendor") or "")
-        else:
-            recipe = recipes.read_file(asked.settings, asked.mode)
-            device = devices.ALL.get(asked.device) or devices.of(asked.device)
-        if asked.workspace_mib is not None:
-            device = dataclasses.replace(device, workspace_mib=asked.workspace_mib)
-        start = time.monotonic()
-        recorder, config = rehearse(recipe, device, asked.layers, asked.off)
-    except (recipes.RecipeError, OSError, json.JSONDecodeError) as error:
-        print(json.dumps({"error": "bad_recipe", "message": str(error)}))
-        return 64
-    if asked.out:
-        write(asked.out, recorder)
-    print(json.dumps(summary(recipe, config, recorder, time.monotonic() - start)))
-    return 0
-
-
-def kit_hash():
-    """Of everything that a rehearsal runs: another kit makes other streams."""
-    folder, summed = pathlib.Path(__file__).resolve().parent, hashlib.sha256()
-    for path in sorted([folder / "rehearse.py", *folder.glob("step/*.py"), *folder.glob("rehearsal/*.py")]):
-        summed.update(path.name.encode() + b"\0" + path.read_bytes())
-    return summed.hexdigest()[:16]
-
-
-def content_key(row):
-    """Rows of one content share one stream, whatever was measured of them and under whatever limit."""
-    recipe, device = recipes.of_row(row), devices.of(row.get("gpu"), row.get("vendor") or "")
-    said = {**dataclasses.asdict(recipe), "memory_fixes": sorted(recipe.memory_fixes), "device": dataclasses.asdict(device),
-            "versions": versions.installed(), "kit": kit_hash()}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def rows(asked):
-    """A line each on standard output, in the order of the rows; each stream is made in a process of its own."""
-    folder = pathlib.Path(asked.out_dir)
-    folder.mkdir(parents=True, exist_ok=True)
-    lines, todo = [], {}
-    for number, line in enumerate(pathlib.Path(asked.rows).read_text(encoding="utf-8").splitlines(), 1):
-        if line.strip():
-            row = json.loads(line)
-            try:
-                key = content_key(row)
-            except recipes.RecipeError as error:
-                lines.append((number, None, {"error": "bad_recipe", "message": str(error)}))
-                continue
-            lines.append((number, key, None))
-            if not (folder / f"{key}.json").exists():
-                todo.setdefault(key, row)
-    _made(folder, list(todo.items()), max(1, asked.at_once))
-    for number, key, said in lines:
-        known = folder / f"{key}.json"
-        if said is None:
-            said = json.loads(known.read_text(encoding="utf-8")) if known.exists() else {"error": "failed"}
-        stream = f"{key}.gz" if key and "error" not in said else None
-        print(json.dumps({"line": number, "stream": stream, **said}))
-    return 0
-
-
-def _made(folder, todo, at_once):
-    running = []
-    while todo or running:
-        while todo and len(running) < at_once:
-            key, row = todo.pop(0)
-            command = [sys.executable, os.path.abspath(__file__), "--row", json.dumps(row), "--out", str(folder / f"{key}.gz")]
-            running.append((key, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)))
-        for one in list(running):
-            key, process = one
-            try:
-                said, complained = process.communicate(timeout=0.5)
-            except subprocess.TimeoutExpired:
-                continue
-            running.remove(one)
-            last = said.strip().splitlines()[-1] if said.strip() else ""
-            if process.returncode in (0, 64) and last:
-                part = folder / f"{key}.json.part"
-                part.write_text(last, encoding="utf-8")
-                part.replace(folder / f"{key}.json")
-            else:
-                print(complained[-2000:], file=sys.stderr)
+        recipe = recipes.read_file(asked.settings, asked.mode, asked.ignore)
+    except (recipes.RecipeError, OSError, ValueError) as error:
+        code, said = 64, {"error": "bad_recipe", "message": str(error)}
+    else:
+        code, said = one(recipe, device, asked.out, asked.layers, asked.off)
+    print(json.dumps(said))
+    return code
 
 
 if __name__ == "__main__":

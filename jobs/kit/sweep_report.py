@@ -41,6 +41,11 @@ def checkpoint(path, step):
     _append({"checkpoint": os.path.abspath(path), "step": step})
 
 
+def stream_file():
+    """Where the allocation stream of the step may be left, packed with gzip; None where nobody asks for one."""
+    return os.environ.get("SWEEP_STREAM_FILE") or None
+
+
 def progress(fraction):
     """How much is done, from 0 to 1."""
     _append({"progress": min(1.0, max(0.0, float(fraction)))})

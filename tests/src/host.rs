@@ -13,6 +13,10 @@ pub struct Host {
     pub data: Option<PathBuf>,
     /// More variables for the agent's process.
     pub env: Vec<(String, String)>,
+    /// More lines of its file, before the devices.
+    pub more: String,
+    /// More `[[device]]` of its file.
+    pub devices: String,
 }
 
 impl Host {
@@ -23,16 +27,24 @@ impl Host {
             slots,
             data: None,
             env: Vec::new(),
+            more: String::new(),
+            devices: String::new(),
         }
     }
 
     /// Writes the file; returns its path.
     pub fn write(&self, room: &Room) -> PathBuf {
-        let Self { name, slots, .. } = self;
+        let Self {
+            name,
+            slots,
+            more,
+            devices,
+            ..
+        } = self;
         let (room_path, kit) = (room.path().display(), room.path().join("kit"));
         let text = format!(
-            "name = \"{name}\"\npython = \"python3\"\nkit = {kit:?}\nenv = {{ ROOM = \"{room_path}\" }}\n\n\
-             [[device]]\nkind = \"cpu\"\nusable = \"4 GiB\"\nslots = {slots}\n"
+            "name = \"{name}\"\npython = \"python3\"\nkit = {kit:?}\nenv = {{ ROOM = \"{room_path}\" }}\n{more}\n\
+             [[device]]\nkind = \"cpu\"\nusable = \"4 GiB\"\nslots = {slots}\n{devices}\n"
         );
         room.file(&format!("{name}.host.toml"), &text)
     }

@@ -11,7 +11,7 @@ const FILES: [&str; 4] = [
 ];
 
 /// Fields that hold JSON as text and stand in the documents as JSON.
-const EMBEDDED: [&str; 9] = [
+const EMBEDDED: [&str; 12] = [
     "TrialDocument.params",
     "PlannedTrial.params",
     "ResultRow.params",
@@ -21,6 +21,9 @@ const EMBEDDED: [&str; 9] = [
     "AttemptDocument.recipe",
     "ResultRow.result",
     "ResultRow.metrics",
+    "AdviceDocument.answer",
+    "PeakDocument.explained",
+    "FirstAdvice.suggestion",
 ];
 
 fn root() -> PathBuf {

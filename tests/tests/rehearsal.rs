@@ -2,113 +2,15 @@
 //! cost two, all hosts and later sweeps share them, and whatever becomes of agents and coordinator nothing is lost that
 //! cannot be asked for again. The card is simulated; the rehearsals are real processes.
 
-use std::path::{Path, PathBuf};
+mod rehearsing;
+
 use std::time::Duration;
 
+use rehearsing::{KIT, doubtful_card, here, reasons, rehearsed, sweep_file, waits, worker};
 use serde_json::Value;
-use whole::{Agent, Coordinator, Host, Room, SOON, jobs, kill9, living, text, until};
+use whole::{Room, SOON, jobs, kill9, living, text, until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Waits at the room's gate, then writes a stream of so many MiB as the room's file says, and a little for each rank.
-const KIT: &str = r#"
-import gzip, json, os, sys, time
-room = os.environ["ROOM"]
-if "--check" in sys.argv:
-    print(json.dumps({"versions": {"torch": "9.9", "peft": None}, "kit": "fake"}))
-    sys.exit(0)
-with open(sys.argv[1]) as file:
-    settings = json.load(file)
-rank = settings["rank"]
-host = os.environ["SWEEP_REHEARSAL"].split("/agents/")[1].split("/")[0]
-with open(os.path.join(room, "rehearsed"), "a") as log:
-    log.write(f"{host} {rank} {settings['model_config']['model_type']}\n")
-while not os.path.exists(os.path.join(room, "gate")):
-    time.sleep(0.02)
-with open(os.path.join(room, "size")) as file:
-    size = file.read().strip()
-if size == "bad":
-    print(json.dumps({"error": "bad_recipe", "message": "this recipe is none"}))
-    sys.exit(64)
-mib = 2**20
-lines = [f"a {int(float(size) * mib) + rank * 4096} weights", "m 1", f"a {8 * mib} x", "f 1", "m 2", "m 3", "m 4"]
-with gzip.open(sys.argv[sys.argv.index("--out") + 1], "wt") as file:
-    file.write("\n".join(lines) + "\n")
-print(json.dumps({"seconds": 0.1, "versions": {"torch": "9.9"}, "doubts": ["torch 9.9 was not compared with a card"]}))
-"#;
-
-fn sweep_file(room: &Room, name: &str, ranks: &str) -> PathBuf {
-    let stage = |kind: &str, more: &str| format!("[{kind}]\nrun = [\"true\"]\n{more}\n");
-    let text = format!(
-        "[sweep]\nname = \"{name}\"\n[model]\nname = \"Qwen/Qwen2.5-3B-Instruct\"\nquant = \"nf4\"\n\
-         [recipe]\nseq_len = 4096\ntargets = [\"q_proj\"]\nresponse_len = 64\nmemory_fixes = [\"logits_to_keep\"]\noptimizer = \"adamw_8bit\"\n[axes]\nrank = {ranks}\n{}{}",
-        stage("probe", "mode = \"rehearse\""),
-        stage("train", "after = \"probe\""),
-    );
-    room.file(&format!("{name}.toml"), &text)
-}
-
-fn card(room: &Room, usable_mib: f64) -> PathBuf {
-    let text = format!(
-        "time_scale = 36000\n[[host]]\nname = \"card\"\nos = \"linux\"\n[[host.device]]\nname = \"NVIDIA A10\"\n\
-         backend = \"cuda\"\ntotal = \"49152 MiB\"\nusable = \"{usable_mib:.0} MiB\"\n"
-    );
-    room.file("fleet.toml", &text)
-}
-
-/// A card on which the closed form cannot tell whether this sweep fits.
-fn doubtful_card(room: &Room, coordinator: &Coordinator, file: &Path) -> (Agent, f64) {
-    let mut large = Agent::of_fleet(room, &card(room, 40960.0), "card", &coordinator.url);
-    let plan = coordinator
-        .sweep(
-            room,
-            &["plan", file.to_str().expect("plain text"), "--json"],
-        )
-        .json();
-    let trials = plan["trials"].as_array().expect("a list");
-    let verdict = &trials[trials.len() - 1]["verdicts"][0];
-    assert_ne!(verdict["source"], "replayed", "{verdict:#}");
-    let number = |field: &str| verdict[field].as_f64().expect("a number");
-    // It would just fit, which nobody knows.
-    let need = number("need_mib") + 0.6 * number("band_mib");
-    large.stop();
-    (
-        Agent::of_fleet(room, &card(room, need), "card", &coordinator.url),
-        need,
-    )
-}
-
-fn worker(room: &Room, coordinator: &Coordinator, name: &str) -> Agent {
-    let agent = Host::new(name, 2).agent(room, &coordinator.url);
-    until("it can rehearse", SOON, || {
-        coordinator
-            .sweep(room, &["host", "show", name, "--json"])
-            .json()["rehearses"]
-            == "kit fake, torch 9.9"
-    });
-    agent
-}
-
-fn reasons(document: &Value) -> Vec<&str> {
-    jobs(document)
-        .into_iter()
-        .filter_map(|job| job["reason"].as_str())
-        .collect()
-}
-
-fn waits(document: &Value) -> usize {
-    let on = "waiting for the rehearsal of this recipe on ";
-    reasons(document)
-        .iter()
-        .filter(|reason| reason.starts_with(on))
-        .count()
-}
-
-fn rehearsed(room: &Room) -> Vec<String> {
-    let mut lines = room.lines("rehearsed");
-    lines.sort();
-    lines
-}
 
 const TEN: &str = "[96, 97, 98, 99, 100, 101, 102, 103, 104, 105]";
 
@@ -133,7 +35,7 @@ fn ten_ranks_cost_two_rehearsals_that_all_share() {
         ("rehearsing", &Value::from("running"))
     );
     until("both hosts are at it", SOON, || {
-        rehearsed(&room) == ["one 96 qwen2", "two 105 qwen2"]
+        rehearsed(&room) == ["one 96 qwen2 ampere", "two 105 qwen2 ampere"]
     });
     room.open("gate");
     let document = coordinator.settled(&room, &sweep);
@@ -224,12 +126,6 @@ fn a_kill_at_any_place_only_means_asking_again() {
     let folder = room.data().join("agents/one/rehearsals");
     let left = std::fs::read_dir(folder).map_or(0, |entries| entries.count());
     assert_eq!(left, 0, "folders of rehearsals are left");
-}
-
-/// Rehearsals of this room that live.
-fn here(room: &Room) -> usize {
-    let mark = format!("SWEEP_REHEARSAL={}", room.path().display());
-    living(&mark).len()
 }
 
 #[test]

@@ -1,13 +1,12 @@
 //! What would make it fit: changes to a workload that does not, smallest first, each replayed under the room there is.
-//! Suggests nothing that its own verdict does not call `fits` and its own replay does not let through, and nothing for
-//! a program that it cannot read.
+//! Suggests nothing that its own verdict does not call `fits` and its own replay does not let through (what ran there
+//! was measured, and a bake has nothing to replay), and nothing for a program that it cannot read.
 
 use serde::{Deserialize, Serialize};
 
 use crate::changes::{Change, kinds, together};
-use crate::planning;
+use crate::peak::followed;
 use crate::replay::{ReplaySettings, ReplayStatus, replay};
-use crate::step::stream;
 use crate::streams::{self, Origin};
 use crate::{
     Bytes, DeviceClass, DeviceLoad, Knowledge, Mode, Settings, Source, VerdictKind, Workload,
@@ -27,6 +26,40 @@ pub struct Suggestion {
     pub band: Bytes,
     /// The training computes the same numbers, up to rounding.
     pub keeps_arithmetic: bool,
+    #[serde(flatten)]
+    pub rests_on: RestsOn,
+}
+
+/// What is predicted with a change, and from what.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RestsOn {
+    /// Peak allocated and reserved, as need is predicted from them.
+    pub predicted_allocated_mib: f64,
+    pub predicted_reserved_mib: f64,
+    /// What the prediction rests on: what was `measured` on this class of device needs no replay.
+    pub source: Source,
+    /// Who made the stream that was replayed; absent where none was.
+    pub stream: Option<Origin>,
+}
+
+impl Default for RestsOn {
+    fn default() -> Self {
+        Self {
+            predicted_allocated_mib: 0.0,
+            predicted_reserved_mib: 0.0,
+            source: Source::Unknown,
+            stream: None,
+        }
+    }
+}
+
+impl RestsOn {
+    /// It ran there, or was replayed under the room there is.
+    #[must_use]
+    pub fn is_shown(&self) -> bool {
+        self.source == Source::Measured || self.stream.is_some()
+    }
 }
 
 /// A change that was looked at, whatever came of it.
@@ -43,6 +76,8 @@ pub struct Tried {
     pub reserved_mib: Option<f64>,
     pub status: Option<ReplayStatus>,
     pub oom_wanted_mib: Option<f64>,
+    #[serde(flatten)]
+    pub rests_on: RestsOn,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -143,12 +178,19 @@ impl Search<'_> {
             reserved_mib: None,
             status: None,
             oom_wanted_mib: None,
+            rests_on: RestsOn {
+                predicted_allocated_mib: known.allocated.mib(),
+                predicted_reserved_mib: known.reserved.mib(),
+                source: known.source,
+                stream: None,
+            },
         };
         // What ran to its end on this very card needs no replay.
         let mut lets_through = known.source == Source::Measured;
         if kind == VerdictKind::Fits && !lets_through {
             lets_through = self.replayed(&smaller, known.context, &mut tried);
         }
+        let rests_on = tried.rests_on;
         self.tried.push(tried);
         (kind == VerdictKind::Fits && lets_through).then(|| Suggestion {
             change: change.words,
@@ -156,35 +198,29 @@ impl Search<'_> {
             need: known.need(),
             band: known.band,
             keeps_arithmetic: change.keeps_arithmetic,
+            rests_on,
         })
     }
 
     /// Replayed in less than the room there is, by the band of its stream: a recipe that the arithmetic lets in may
-    /// still find no place for one block.
+    /// still find no place for one block. A bake has no step to replay: its need is a sum of what stays.
     fn replayed(&self, smaller: &Workload, context: Bytes, tried: &mut Tried) -> bool {
-        let recipe = smaller.recipe.as_ref();
-        let Some(recipe) = recipe.filter(|_| smaller.mode != Mode::Bake) else {
+        if smaller.mode == Mode::Bake {
             return true;
-        };
-        let workspace = planning::workspace(self.class);
-        let found = self.knowledge.streams().find(smaller, workspace);
-        let plan = || planning::plan(recipe, smaller.mode, self.class);
-        let from_shapes = || {
-            plan()
-                .filter(planning::is_reasonable)
-                .map(|plan| stream(&plan))
-        };
-        let Some(stream) = found.map(|found| found.stream).or_else(from_shapes) else {
-            return true;
+        }
+        let Some(followed) = followed(smaller, self.class, self.knowledge) else {
+            return false;
         };
         let room = self.load.room().saturating_sub(context).mib();
-        let margin = streams::band(Origin::Rehearsed, &stream, room);
+        let margin = streams::band(Origin::Rehearsed, &followed.stream, room);
+        let recipe = smaller.recipe.as_ref();
         let settings = ReplaySettings {
             limit: Some(Bytes::from_mib(room * (1.0 - margin))),
-            expandable_segments: recipe.expandable_segments,
+            expandable_segments: recipe.is_some_and(|recipe| recipe.expandable_segments),
             alive_at_peak: false,
         };
-        let answer = replay(&stream, settings);
+        let answer = replay(&followed.stream, settings);
+        tried.rests_on.stream = Some(followed.origin);
         tried.allocated_mib = Some(answer.allocated_mib);
         tried.reserved_mib = Some(answer.reserved_mib);
         tried.status = Some(answer.status);

@@ -14,8 +14,8 @@ use crate::recipe::Quant;
 use crate::report::ReportRow;
 use crate::step::Plan;
 use crate::stream::Stream;
-use crate::streams::{Origin, Streams};
-use crate::{Backend, Bytes, DeviceClass, Mode, Settings, Workload, seeds};
+use crate::streams::{Made, Origin, Streams};
+use crate::{Backend, Bytes, DeviceClass, Kernels, Mode, Settings, Workload, seeds};
 use crate::{models, planning};
 
 /// How a measured piece of work ended, as far as memory is concerned.
@@ -158,25 +158,22 @@ impl Knowledge {
         true
     }
 
-    /// Takes a stream of this workload, made on a card whose BLAS workspaces have `workspace` bytes (or rehearsed for
-    /// such a one). Returns whether it was taken: it needs a step, and a recorded one is never replaced by a rehearsal.
-    /// A `doubtful` one was made by versions or along a path that was never compared with a card: its band is wider.
-    pub fn learn_stream(
-        &mut self,
-        workload: &Workload,
-        origin: Origin,
-        workspace: Bytes,
-        stream: Stream,
-        doubtful: bool,
-    ) -> bool {
-        self.streams
-            .learn(workload, origin, workspace.0, stream.into(), doubtful)
+    /// Takes a stream of this workload. Returns whether it was taken: it needs a step. A recorded one goes before a
+    /// rehearsed one of the same rank.
+    pub fn learn_stream(&mut self, workload: &Workload, made: Made, stream: Stream) -> bool {
+        self.streams.learn(workload, made, stream.into())
     }
 
-    /// Who made the stream, or the two streams, that this workload would be replayed from; `None` without one.
+    /// Lets go of the stream of this workload that `made` describes.
+    pub fn forget_stream(&mut self, workload: &Workload, made: &Made) {
+        self.streams.forget(workload, made);
+    }
+
+    /// Who made the stream, or the two streams, that this workload would be replayed from on cards with these kernels;
+    /// `None` without one.
     #[must_use]
-    pub fn stream_origin(&self, workload: &Workload) -> Option<Origin> {
-        self.streams.origin(workload)
+    pub fn stream_origin(&self, workload: &Workload, kernels: Kernels) -> Option<Origin> {
+        self.streams.origin(workload, kernels)
     }
 
     pub(crate) fn streams(&self) -> &Streams {

@@ -5,7 +5,7 @@ use crate::recipe::{ALL_LINEAR, Attention, Quant, Recipe};
 use crate::row::generation;
 use crate::step::{Held, Kernel, Plan};
 use crate::tape::Dtype;
-use crate::{Backend, DeviceClass, Mode};
+use crate::{Backend, CardKind, DeviceClass, Mode};
 
 /// Steps after which nothing new is allocated: the second has the optimizer's state.
 const STEPS: u64 = 2;
@@ -95,19 +95,15 @@ pub(crate) fn plan(recipe: &Recipe, mode: Mode, class: &DeviceClass) -> Option<P
         optimizer: recipe.optimizer,
         steps: if trains { STEPS } else { 0 },
         cache_emptied_before_adapters: recipe.has_fix("cache_emptied_before_adapters"),
-        workspace: workspace(class),
+        workspace: workspace(class).workspace.0,
         full_from: None,
     };
     is_walked(&plan).then_some(plan)
 }
 
-/// Bytes of one BLAS workspace on this class of device.
-pub(crate) fn workspace(class: &DeviceClass) -> u64 {
-    match class.backend {
-        Backend::Cpu => 0,
-        Backend::Cuda => generation(&class.name, "").workspace(),
-        Backend::Rocm => generation(&class.name, "amd").workspace(),
-    }
+/// What a stream for this class of device depends on: one BLAS workspace, and the kernels.
+pub(crate) fn workspace(class: &DeviceClass) -> CardKind {
+    CardKind::of(class)
 }
 
 /// Whether its events are few enough to be gone through: chunks are walked one by one, in each layer. What is not may

@@ -58,6 +58,9 @@ pub(crate) struct Peaks {
     /// Allocated at mark 1 and after loading.
     pub pre_step: u64,
     pub after_load: u64,
+    /// The most until the ends of the first forward and backward, where the replay came so far.
+    pub forward: Option<u64>,
+    pub backward: Option<u64>,
 }
 
 #[must_use]
@@ -101,6 +104,7 @@ pub(crate) fn run(stream: &Stream, settings: ReplaySettings) -> Peaks {
     let mut memory = Allocator::new(kind, limit.filter(|_| !has_step));
     let mut handles: Vec<u32> = Vec::with_capacity(stream.events.len() / 2);
     let (mut pre_step, mut after_load) = (0, 0);
+    let (mut forward, mut backward) = (None, None);
     let (mut at, mut top, mut wanted, mut done) = (0, 0, None, stream.events.len());
     for (place, event) in stream.events.iter().enumerate() {
         match *event {
@@ -132,6 +136,8 @@ pub(crate) fn run(stream: &Stream, settings: ReplaySettings) -> Peaks {
                 (top, at) = (memory.allocated, place + 1);
             }
             Event::Mark(AFTER_LOAD) => after_load = memory.allocated,
+            Event::Mark(2) => forward = forward.or(Some(memory.peak_allocated)),
+            Event::Mark(3) => backward = backward.or(Some(memory.peak_allocated)),
             Event::Mark(_) => {}
         }
     }
@@ -143,32 +149,62 @@ pub(crate) fn run(stream: &Stream, settings: ReplaySettings) -> Peaks {
         events: done,
         pre_step,
         after_load,
+        forward,
+        backward,
     }
 }
 
-fn alive(stream: &Stream, at: usize) -> Vec<Alive> {
-    let mut blocks: Vec<Option<(u64, u32)>> = Vec::new();
+/// A block that lives at some moment of a stream.
+pub(crate) struct Living {
+    pub bytes: u64,
+    /// A place in [`Stream::labels`].
+    pub label: u32,
+    /// Asked for after mark 1.
+    pub in_step: bool,
+}
+
+/// What lives after the first `at` events.
+pub(crate) fn living(stream: &Stream, at: usize) -> Vec<Living> {
+    let mut blocks: Vec<Option<Living>> = Vec::new();
+    let mut in_step = false;
     for event in stream.events.iter().take(at) {
         match *event {
-            Event::Alloc { bytes, label } => blocks.push(Some((bytes, label))),
+            Event::Alloc { bytes, label } => blocks.push(Some(Living {
+                bytes,
+                label,
+                in_step,
+            })),
             Event::Free { alloc } => {
                 if let Some(block) = blocks.get_mut(alloc as usize) {
                     *block = None;
                 }
             }
+            Event::Mark(1) => in_step = true,
             Event::EmptyCache | Event::Mark(_) => {}
         }
     }
+    blocks.into_iter().flatten().collect()
+}
+
+/// The label of a block, or its size where it has none.
+pub(crate) fn name_of(stream: &Stream, bytes: u64, label: u32) -> String {
+    match stream.labels.get(label as usize) {
+        Some(name) if !name.is_empty() => name.clone(),
+        _ => format!("{bytes} bytes"),
+    }
+}
+
+/// What a block takes of the allocator.
+pub(crate) fn rounded(bytes: u64) -> u64 {
+    bytes.div_ceil(512).saturating_mul(512)
+}
+
+fn alive(stream: &Stream, at: usize) -> Vec<Alive> {
     let mut groups: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    for (bytes, label) in blocks.into_iter().flatten() {
-        let name = match stream.labels.get(label as usize) {
-            Some(name) if !name.is_empty() => name.clone(),
-            _ => format!("{bytes} bytes"),
-        };
+    for block in living(stream, at) {
+        let name = name_of(stream, block.bytes, block.label);
         let group = groups.entry(name).or_default();
-        group.0 = group
-            .0
-            .saturating_add(bytes.div_ceil(512).saturating_mul(512));
+        group.0 = group.0.saturating_add(rounded(block.bytes));
         group.1 += 1;
     }
     let mut groups: Vec<(String, (u64, u64))> = groups.into_iter().collect();

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::architecture::{Architecture, Family};
+use crate::models::known_model_config;
 use crate::planning::{is_linear, is_understood, is_walked};
 use crate::recipe::{Optimizer, Quant, targets};
 use crate::setting::MOST;
@@ -34,7 +35,12 @@ pub struct Row {
     pub os: Option<String>,
     #[serde(default)]
     pub model: Option<String>,
+    /// Absent: that of the model of this name, where the crate knows it.
+    #[serde(default)]
     pub model_config: Value,
+    /// Fewer layers than the model has.
+    #[serde(default)]
+    pub num_hidden_layers: Option<u64>,
     #[serde(default)]
     pub quant: Option<String>,
     #[serde(default)]
@@ -85,6 +91,9 @@ pub struct Row {
     pub autocast: Option<bool>,
     #[serde(default)]
     pub logits_freed_before_backward: Option<bool>,
+    /// What the program held while backward ran: `nothing`, `loss_input`, `response` or `outputs`. Absent: by the above.
+    #[serde(default)]
+    pub program_held: Option<String>,
     #[serde(default)]
     pub expandable_segments: Option<bool>,
     /// Simulated rows are predicted and never learned from.
@@ -268,9 +277,52 @@ impl Row {
         Ok(())
     }
 
+    /// The model's configuration as it was run.
+    fn whole_config(&self) -> Result<Value, String> {
+        let mut config = match (&self.model_config, &self.model) {
+            (Value::Null, Some(name)) => known_model_config(name)
+                .ok_or_else(|| format!("model_config is missing, and `{name}` is not known"))?,
+            (Value::Null, None) => return Err("model_config is missing".to_owned()),
+            (given, _) => given.clone(),
+        };
+        if let Some(layers) = self.num_hidden_layers {
+            let text = match config.get("text_config") {
+                Some(Value::Object(_)) => &mut config["text_config"],
+                _ => &mut config,
+            };
+            if let Some(fields) = text.as_object_mut() {
+                fields.insert("num_hidden_layers".to_owned(), layers.into());
+                if let Some(Value::Array(kinds)) = fields.get_mut("layer_types") {
+                    kinds.truncate(usize::try_from(layers).unwrap_or(usize::MAX));
+                }
+            }
+        }
+        Ok(config)
+    }
+
+    fn held(&self) -> Result<Held, String> {
+        Ok(
+            match (
+                self.program_held.as_deref(),
+                self.logits_freed_before_backward,
+            ) {
+                (Some("nothing"), _) | (None, Some(true)) => Held::Nothing,
+                (Some("loss_input"), _) => Held::LossInput,
+                (Some("response"), _) | (None, Some(false)) => Held::Response,
+                // A table that does not say is of a plain loop, which keeps what the model gave it.
+                (Some("outputs"), _) | (None, None) => Held::Outputs,
+                (Some(other), _) => {
+                    return Err(format!(
+                        "program_held: unknown `{other}`; known: nothing, loss_input, response, outputs"
+                    ));
+                }
+            },
+        )
+    }
+
     pub(crate) fn plan(&self) -> Result<Plan, String> {
         self.checked()?;
-        let mut arch = Architecture::from_value(&self.model_config)
+        let mut arch = Architecture::from_value(&self.whole_config()?)
             .map_err(|error| format!("model_config: {error}"))?;
         let half = match self.base_dtype.as_deref() {
             Some("fp16" | "float16") => Dtype::Fp16,
@@ -335,12 +387,7 @@ impl Row {
             logits_to_keep: self.logits_to_keep.unwrap_or(false),
             chunked_loss: self.loss_chunk_tokens.filter(|chunk| *chunk > 0),
             autocast,
-            // A table that does not say is of a plain loop, which keeps what the model gave it.
-            held: match self.logits_freed_before_backward {
-                Some(true) => Held::Nothing,
-                Some(false) => Held::Response,
-                None => Held::Outputs,
-            },
+            held: self.held()?,
             optimizer,
             // A table that gives the optimizer's state beside the peaks measured a step that had it already.
             steps: match self.optimizer_steps.unwrap_or(0) {

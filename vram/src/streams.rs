@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::recipe::Quant;
 use crate::replay::{ReplaySettings, run};
 use crate::stream::{Event, Stream, scale};
-use crate::{Bytes, MIB, Workload};
+use crate::{Bytes, CardKind, Kernels, MIB, Workload};
 
 /// Who made a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -74,14 +74,33 @@ pub(crate) struct Need {
     pub scaled: bool,
 }
 
+/// How a stream was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    pub origin: Origin,
+    /// The card that it was made on, or rehearsed for.
+    pub card: CardKind,
+    /// The versions that made it: only streams of the same ones are scaled together.
+    pub by: String,
+    /// By versions or along a path that was never compared with a card: the band is wider.
+    pub doubtful: bool,
+}
+
 #[derive(Clone, Debug)]
 struct Known {
-    origin: Origin,
     /// Of the card it was made on: 32 MiB on Hopper, say.
     workspace: u64,
     stream: Arc<Stream>,
-    /// By versions or along a path that was never compared with a card.
     doubtful: bool,
+}
+
+/// Streams that scale: of one family on one group of cards, all made the same way.
+#[derive(Clone, Debug)]
+struct Set {
+    origin: Origin,
+    by: String,
+    /// By rank.
+    ranks: BTreeMap<u64, Known>,
 }
 
 /// The stream of one rank of a family.
@@ -94,15 +113,16 @@ pub(crate) struct Found {
 }
 
 /// What a doubt makes of the band.
-const DOUBT: f64 = 2.0;
+pub(crate) const DOUBT: f64 = 2.0;
 
-type NeedKey = (String, u64, u64, bool);
+type NeedKey = (String, u64, CardKind, bool);
 
-/// All that is known, by everything but the rank.
+/// All that is known, by everything but the rank and by the cards' kernels.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
-    families: BTreeMap<String, BTreeMap<u64, Known>>,
-    /// Answers given before, by family, rank, workspace and allocator: the same stream needs the same.
+    /// The best first: recorded before rehearsed, and of those the last begun.
+    families: BTreeMap<(String, Kernels), Vec<Set>>,
+    /// Answers given before, by family, rank, card and allocator: the same stream needs the same.
     needs: Mutex<BTreeMap<NeedKey, Option<Need>>>,
 }
 
@@ -117,74 +137,104 @@ impl Clone for Streams {
 }
 
 impl Streams {
-    /// Keeps the better of two for one rank: a recorded one before a rehearsed one. Returns whether it was taken.
-    pub(crate) fn learn(
-        &mut self,
-        workload: &Workload,
-        origin: Origin,
-        workspace: u64,
-        stream: Arc<Stream>,
-        doubtful: bool,
-    ) -> bool {
+    /// The newest of one origin, maker and rank stays. Returns whether it was taken.
+    pub(crate) fn learn(&mut self, workload: &Workload, made: Made, stream: Arc<Stream>) -> bool {
         let Some((family, rank)) = family(workload) else {
             return false;
         };
         if !stream.events.contains(&Event::Mark(1)) {
             return false;
         }
-        let needs = self.needs.get_mut().unwrap_or_else(PoisonError::into_inner);
-        needs.retain(|(of, ..), _| *of != family);
-        let ranks = self.families.entry(family).or_default();
-        if ranks.get(&rank).is_some_and(|known| known.origin < origin) {
-            return false;
-        }
+        self.forget_needs(&family, made.card.kernels);
+        let sets = self
+            .families
+            .entry((family, made.card.kernels))
+            .or_default();
+        let is_own = |set: &Set| set.origin == made.origin && set.by == made.by;
+        let at = sets.iter().position(is_own).unwrap_or_else(|| {
+            let at = sets.partition_point(|set| set.origin < made.origin);
+            let set = Set {
+                origin: made.origin,
+                by: made.by,
+                ranks: BTreeMap::new(),
+            };
+            sets.insert(at, set);
+            at
+        });
         let known = Known {
-            origin,
-            workspace,
+            workspace: made.card.workspace.0,
             stream,
-            doubtful,
+            doubtful: made.doubtful,
         };
-        ranks.insert(rank, known);
+        sets[at].ranks.insert(rank, known);
         true
     }
 
-    /// The stream of this workload on cards of this workspace: its own, or scaled from the two nearest ranks.
-    pub(crate) fn find(&self, workload: &Workload, workspace: u64) -> Option<Found> {
+    pub(crate) fn forget(&mut self, workload: &Workload, made: &Made) {
+        let Some((family, rank)) = family(workload) else {
+            return;
+        };
+        self.forget_needs(&family, made.card.kernels);
+        let key = (family, made.card.kernels);
+        let Some(sets) = self.families.get_mut(&key) else {
+            return;
+        };
+        for set in sets.iter_mut() {
+            if set.origin == made.origin && set.by == made.by {
+                set.ranks.remove(&rank);
+            }
+        }
+        sets.retain(|set| !set.ranks.is_empty());
+        if sets.is_empty() {
+            self.families.remove(&key);
+        }
+    }
+
+    fn forget_needs(&mut self, family: &str, kernels: Kernels) {
+        let needs = self.needs.get_mut().unwrap_or_else(PoisonError::into_inner);
+        needs.retain(|(of, _, card, _), _| of != family || card.kernels != kernels);
+    }
+
+    /// The stream of this workload on such cards: its own, or scaled from the two nearest ranks.
+    pub(crate) fn find(&self, workload: &Workload, card: CardKind) -> Option<Found> {
         let (family, rank) = family(workload)?;
-        let ranks = self.families.get(&family)?;
-        if let Some(known) = ranks.get(&rank) {
+        let sets = self.families.get(&(family, card.kernels))?;
+        let to = card.workspace.0;
+        if let Some((set, known)) = own(sets, rank) {
             return Some(Found {
-                stream: with_workspace(&known.stream, known.workspace, workspace),
-                origin: known.origin,
+                stream: with_workspace(&known.stream, known.workspace, to),
+                origin: set.origin,
                 scaled: false,
                 doubtful: known.doubtful,
             });
         }
-        let [(rank_a, a), (rank_b, b)] = nearest(ranks, rank)?;
-        let scaled = scale((&a.stream, rank_a), (&b.stream, rank_b), rank).ok()?;
-        Some(Found {
-            stream: with_workspace(&scaled, a.workspace, workspace),
-            origin: a.origin.max(b.origin),
-            scaled: true,
-            doubtful: a.doubtful || b.doubtful,
+        sets.iter().find_map(|set| {
+            let [(rank_a, a), (rank_b, b)] = nearest(&set.ranks, rank)?;
+            // Each on its own card: a workspace is put in place before, or it would scale with the rank.
+            let stream = |one: &Known| with_workspace(&one.stream, one.workspace, to);
+            let scaled = scale((&stream(a), rank_a), (&stream(b), rank_b), rank).ok()?;
+            Some(Found {
+                stream: scaled,
+                origin: set.origin,
+                scaled: true,
+                doubtful: a.doubtful || b.doubtful,
+            })
         })
     }
 
     /// Who made the stream that this workload would be replayed from, without making it.
-    pub(crate) fn origin(&self, workload: &Workload) -> Option<Origin> {
+    pub(crate) fn origin(&self, workload: &Workload, kernels: Kernels) -> Option<Origin> {
         let (family, rank) = family(workload)?;
-        let ranks = self.families.get(&family)?;
-        if let Some(known) = ranks.get(&rank) {
-            return Some(known.origin);
-        }
-        let [(_, a), (_, b)] = nearest(ranks, rank)?;
-        Some(a.origin.max(b.origin))
+        let sets = self.families.get(&(family, kernels))?;
+        let scaled = || sets.iter().find(|set| set.ranks.len() >= 2);
+        let set = own(sets, rank).map(|(set, _)| set).or_else(scaled)?;
+        Some(set.origin)
     }
 
     pub(crate) fn need(
         &self,
         workload: &Workload,
-        workspace: u64,
+        card: CardKind,
         expandable: bool,
     ) -> Option<Need> {
         if self.families.is_empty() {
@@ -193,12 +243,12 @@ impl Streams {
         let (of, rank) = family(workload)?;
         let recipe = workload.recipe.as_ref();
         let outliers = recipe.is_some_and(|recipe| recipe.quant == Quant::Int8);
-        let key = (of, rank, workspace, expandable);
+        let key = (of, rank, card, expandable);
         let known = || self.needs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(need) = known().get(&key) {
             return *need;
         }
-        let need = self.find(workload, workspace).map(|found| {
+        let need = self.find(workload, card).map(|found| {
             let (allocated, least) = least(&found.stream, expandable);
             let band = band(found.origin, &found.stream, least.mib());
             Need {
@@ -218,6 +268,11 @@ impl Streams {
         known().insert(key, need);
         need
     }
+}
+
+fn own(sets: &[Set], rank: u64) -> Option<(&Set, &Known)> {
+    sets.iter()
+        .find_map(|set| Some((set, set.ranks.get(&rank)?)))
 }
 
 fn nearest(ranks: &BTreeMap<u64, Known>, rank: u64) -> Option<[(u64, &Known); 2]> {
@@ -289,32 +344,4 @@ fn with_workspace(stream: &Stream, from: u64, to: u64) -> Stream {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn workload(rank: u64) -> Workload {
-        let settings = serde_json::json!({"model": "gemma-3-4b-it", "seq_len": 512, "rank": rank});
-        let settings = serde_json::from_value(settings).unwrap();
-        Workload::new(crate::Mode::Train, &settings, None).unwrap()
-    }
-
-    #[test]
-    fn a_doubt_makes_the_band_wider_also_of_what_is_scaled_from_it() {
-        let stream = Arc::new(Stream::read(b"a 104857600\nm 1\na 512\nm 4\n").unwrap());
-        let mut streams = Streams::default();
-        let mut learn = |rank, doubtful| {
-            streams.learn(
-                &workload(rank),
-                Origin::Rehearsed,
-                0,
-                stream.clone(),
-                doubtful,
-            )
-        };
-        assert!(learn(8, false) && learn(32, true));
-        let band = |rank| streams.need(&workload(rank), 0, false).unwrap().band;
-        assert_eq!((band(8), band(32), band(16)), (0.015, 0.03, 0.03));
-        // A copy knows what was found before.
-        assert_eq!(streams.clone().needs.lock().unwrap().len(), 3);
-    }
-}
+mod tests;

@@ -50,6 +50,9 @@ fn a_recipe_that_crashed_three_times_is_helped_without_changing_what_it_computes
             .unwrap();
         assert_eq!(tried.status, Some(ReplayStatus::Ok), "{one:?}");
         assert_eq!(tried.verdict, VerdictKind::Fits);
+        assert!(one.rests_on.is_shown() && one.rests_on == tried.rests_on);
+        assert_eq!(one.rests_on.stream, Some(vram::Origin::Shapes));
+        assert!(one.rests_on.predicted_allocated_mib < one.rests_on.predicted_reserved_mib);
     }
     // Those that keep the arithmetic come first.
     let kept: Vec<bool> = advice

@@ -20,6 +20,7 @@ fn the_peak_is_named_by_module_and_place() {
     let stream = Stream::read(LABELLED.as_bytes()).unwrap();
     let answer = explain(&stream, ReplaySettings::default());
     assert_eq!(answer.peak_stage, "backward");
+    assert!(answer.wanted.is_none());
     assert_eq!(
         answer.replayed.allocated_mib,
         1024.0 + 512.0 + 256.0 + 1280.0
@@ -56,6 +57,12 @@ fn a_limit_ends_the_timeline_where_the_memory_ends() {
     );
     assert_eq!(answer.replayed.status, ReplayStatus::Oom);
     assert_eq!(answer.replayed.oom_wanted_mib, Some(1280.0));
+    let wanted = answer.wanted.as_ref().unwrap();
+    assert_eq!(
+        (wanted.label.as_str(), wanted.mib, wanted.stage.as_str()),
+        ("lm_head fixes.py:45", 1280.0, "backward")
+    );
+    assert_eq!(wanted.allocated_mib, 1024.0 + 512.0 + 256.0);
     assert!(answer.timeline.iter().all(|one| one.reserved_mib <= 2000.0));
     assert!(timeline_svg(&answer).contains("limit 2000 MiB"));
 }

@@ -57,26 +57,22 @@ fn card(name: &str) -> vram::DeviceClass {
 
 #[test]
 fn known_streams_decide_for_ranks_and_cards_that_made_none() {
-    use vram::{Knowledge, Origin, Source};
+    use vram::{CardKind, Kernels, Knowledge, Made, Origin, Source};
     let mut knowledge = Knowledge::default();
-    let workspace = Bytes::from_mib(32.0);
+    let made = |origin| Made {
+        origin,
+        card: CardKind::of(&card("NVIDIA H200")),
+        by: String::new(),
+        doubtful: false,
+    };
     for (rank, bytes) in [(104, R104), (112, R112)] {
         let stream = Stream::read(bytes).unwrap();
-        assert!(knowledge.learn_stream(
-            &of_rank(rank),
-            Origin::Recorded,
-            workspace,
-            stream.clone(),
-            false
-        ));
-        // What was recorded is not replaced by a rehearsal.
-        assert!(!knowledge.learn_stream(
-            &of_rank(rank),
-            Origin::Rehearsed,
-            workspace,
-            stream,
-            false
-        ));
+        let recipe = of_rank(rank);
+        assert!(knowledge.learn_stream(&recipe, made(Origin::Recorded), stream.clone()));
+        // What was recorded goes before a rehearsal.
+        assert!(knowledge.learn_stream(&recipe, made(Origin::Rehearsed), stream));
+        let origin = knowledge.stream_origin(&recipe, Kernels::Ampere);
+        assert_eq!(origin, Some(Origin::Recorded));
     }
     let on = |rank, name| vram::estimate(&of_rank(rank), &card(name), &knowledge).unwrap();
     for (rank, allocated) in [(112, 6982.7), (128, 7189.4), (192, 8175.8), (256, 9089.6)] {

@@ -188,6 +188,7 @@ fn own_variables(request: &Request<'_>) -> BTreeMap<String, String> {
         ("SWEEP_DIR", text(request.work)),
         ("SWEEP_CONFIG", text(&request.folder.config())),
         ("SWEEP_REPORT", text(&request.folder.report())),
+        ("SWEEP_STREAM_FILE", text(&request.folder.stream())),
         (
             "SWEEP_CHECKPOINT_DIR",
             text(&request.work.join("checkpoints")),

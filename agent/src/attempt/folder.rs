@@ -53,6 +53,29 @@ impl AttemptFolder {
         self.0.join("report.jsonl")
     }
 
+    /// What the program may write to `$SWEEP_STREAM_FILE`.
+    #[must_use]
+    pub fn stream(&self) -> PathBuf {
+        self.0.join("stream.gz")
+    }
+
+    /// What the coordinator said of the stream: then it is not owed any more.
+    fn stream_told(&self) -> PathBuf {
+        self.0.join("stream.told")
+    }
+
+    /// The coordinator has the ending, and has said nothing of the stream yet.
+    #[must_use]
+    pub fn owes_stream(&self) -> bool {
+        // Whatever it is: also of what cannot be sent the coordinator is told.
+        let is_there = fs::symlink_metadata(self.stream()).is_ok();
+        is_there && self.is_acked() && !self.stream_told().exists()
+    }
+
+    pub fn write_stream_told(&self, note: &str) -> Result<(), DiskError> {
+        durable::replace(&self.stream_told(), note.as_bytes()).map(drop)
+    }
+
     /// Resident memory over time: milliseconds and bytes, one line each.
     #[must_use]
     pub fn samples(&self) -> PathBuf {

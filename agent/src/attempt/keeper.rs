@@ -17,6 +17,7 @@ use super::facts::Why;
 use super::watch::{Follow, Note, Origin};
 use crate::config::HostConfig;
 use crate::folder::AgentFolder;
+use crate::recording::Offering;
 use crate::session::Links;
 
 /// What attempts are started with.
@@ -50,6 +51,8 @@ struct Held {
 pub struct Attempts {
     setting: Setting,
     links: Links,
+    /// Where an attempt's stream goes once its ending was acknowledged.
+    streams: Offering,
     held: Arc<Mutex<BTreeMap<AttemptId, Held>>>,
     /// How many are held, for whoever waits for none.
     count: Arc<watch::Sender<usize>>,
@@ -61,10 +64,11 @@ const LET_GO: Duration = Duration::from_secs(2);
 
 impl Attempts {
     #[must_use]
-    pub fn new(setting: Setting, links: Links) -> Self {
+    pub fn new(setting: Setting, links: Links, streams: Offering) -> Self {
         Self {
             setting,
             links,
+            streams,
             held: Arc::default(),
             count: Arc::new(watch::channel(0).0),
             closing: Arc::default(),
@@ -166,8 +170,11 @@ impl Attempts {
         let follow = Follow::new(&self.setting, &id, self.links.clone(), inbox, flags);
         let (attempts, setting, key) = (self.clone(), self.setting.clone(), id.clone());
         let task = self.tasks.spawn(async move {
-            follow.run(setting, id.clone(), origin).await;
+            let counts = follow.run(setting, id.clone(), origin).await;
             attempts.lock().remove(&id);
+            if counts {
+                attempts.streams.offer(id);
+            }
             attempts.count_again();
         });
         if let Some(held) = self.lock().get_mut(&key) {

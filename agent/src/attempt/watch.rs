@@ -84,8 +84,8 @@ impl Follow {
         }
     }
 
-    /// To the last acknowledgement.
-    pub async fn run(mut self, setting: Setting, id: AttemptId, origin: Origin) {
+    /// To the last acknowledgement. Whether the coordinator has the ending: of what was given up it wants no more.
+    pub async fn run(mut self, setting: Setting, id: AttemptId, origin: Origin) -> bool {
         self.on_link();
         let folder = self.folder.clone();
         let ordered = matches!(origin, Origin::Ordered(_));
@@ -118,6 +118,7 @@ impl Follow {
         if let Err(error) = self.folder.write_acked() {
             tracing::warn!(%error, attempt = self.id, "it will be reported once more after a restart");
         }
+        !self.dropped
     }
 
     async fn until_ended(&mut self, guard: &Guard) {

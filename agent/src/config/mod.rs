@@ -127,6 +127,7 @@ impl HostConfig {
             simulated: self.simulated,
             time_scale: self.time_scale,
             rehearsals: self.rehearsals,
+            rehearsal_memory_bytes: self.rehearsal_memory.0,
         }
     }
 

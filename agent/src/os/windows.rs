@@ -172,6 +172,11 @@ impl Lowly {
     }
 
     #[must_use]
+    pub fn peak(&self) -> u64 {
+        match self.0 {}
+    }
+
+    #[must_use]
     pub fn has_ended(&self) -> bool {
         match self.0 {}
     }

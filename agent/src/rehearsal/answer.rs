@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use proto::v1::{CanRehearse, Rehearsed};
+use proto::v1::{CanRehearse, Rehearse, Rehearsed};
 use serde::Deserialize;
 use serde_json::Value;
-use vram::Stream;
+use vram::{Bytes, Kernels, Stream};
 
 use super::child::{Ended, Ran};
 
@@ -17,6 +17,7 @@ const TOLD: usize = 400;
 /// The kit's own exit codes (sysexits).
 const BAD_RECIPE: i32 = 64;
 const MISSING_PACKAGE: i32 = 69;
+const OUT_OF_HOST_MEMORY: i32 = 71;
 /// What Python says where a file may not grow beyond its limit.
 const FILE_TOO_LARGE: &str = "[Errno 27]";
 
@@ -27,6 +28,10 @@ struct Said {
     versions: BTreeMap<String, Option<String>>,
     doubts: Vec<String>,
     kit: String,
+    /// What it was rehearsed for.
+    device: Option<String>,
+    /// By its system's own count, to its last moment.
+    host_peak_mib: Option<f64>,
     message: String,
     package: String,
 }
@@ -40,11 +45,25 @@ pub fn failed(key: &str, error: &str, message: impl Into<String>) -> Rehearsed {
     }
 }
 
+/// Whose kernels are asked for.
+pub fn device(ask: &Rehearse) -> &str {
+    match ask.device.as_str() {
+        "" => Kernels::default().as_str(),
+        device => device,
+    }
+}
+
 /// `stream` is the file's content; absent when there is none.
-pub fn of(key: &str, ran: &Ran, stream: Option<Vec<u8>>) -> Rehearsed {
+pub fn of(ask: &Rehearse, ran: &Ran, stream: Option<Vec<u8>>) -> Rehearsed {
+    let (key, device) = (ask.key.as_str(), device(ask));
     let mut answer = match trouble(ran) {
         Some((error, message)) => failed(key, error, message),
         None => match (said(&ran.said), stream) {
+            (Some(said), _) if said.device.as_deref().is_some_and(|own| own != device) => {
+                let own = said.device.unwrap_or_default();
+                let text = format!("it was asked for {device}, and rehearsed for {own}");
+                failed(key, "garbage", text)
+            }
             (Some(said), Some(stream)) => done(key, said, stream),
             (None, _) => failed(
                 key,
@@ -58,14 +77,18 @@ pub fn of(key: &str, ran: &Ran, stream: Option<Vec<u8>>) -> Rehearsed {
         },
     };
     answer.seconds = ran.seconds;
+    let said = said(&ran.said).and_then(|said| said.host_peak_mib);
+    let said = said.filter(|mib| (0.0..1e9).contains(mib));
+    answer.peak_bytes = ran.peak.max(said.map_or(Bytes::ZERO, Bytes::from_mib)).0;
+    device.clone_into(&mut answer.device);
     answer
 }
 
 /// What `rehearse.py --check` found.
 pub fn check(ran: &Ran) -> CanRehearse {
     let cannot = |why_not: String| CanRehearse {
-        stack: String::new(),
         why_not,
+        ..CanRehearse::default()
     };
     if let Some((_, message)) = trouble(ran) {
         return cannot(message);
@@ -82,7 +105,7 @@ pub fn check(ran: &Ran) -> CanRehearse {
         [] => cannot("rehearse.py --check named no versions".to_owned()),
         named => CanRehearse {
             stack: named.join(", "),
-            why_not: String::new(),
+            ..CanRehearse::default()
         },
     }
 }
@@ -119,10 +142,11 @@ fn trouble(ran: &Ran) -> Option<(&'static str, String)> {
             let text = format!("it was ended after {:.0} s, its time limit", ran.seconds);
             return Some(("timed_out", text));
         }
-        Ended::OutOfMemory(held) => {
+        Ended::OutOfMemory => {
             let text = format!(
-                "it was ended with {:.0} MiB, more than `rehearsal_memory` of the host's file allows",
-                held.mib()
+                "out of host memory: it was ended with {:.0} MiB, and `rehearsal_memory` of this host's file allows {:.0} MiB",
+                ran.peak.mib(),
+                ran.allowed.mib()
             );
             return Some(("out_of_memory", text));
         }
@@ -144,9 +168,19 @@ fn trouble(ran: &Ran) -> Option<(&'static str, String)> {
             format!("the Python package `{}` is missing: {told}", said.package),
         ),
         (Some(MISSING_PACKAGE), _) => ("missing_package", told),
-        (Some(_), _) if ran.complained.contains("MemoryError") => ("out_of_memory", told),
+        (Some(OUT_OF_HOST_MEMORY), _) => ("out_of_memory", format!("out of host memory: {told}")),
+        (Some(_), _) if ran.complained.contains("MemoryError") => {
+            ("out_of_memory", format!("out of host memory: {told}"))
+        }
         (Some(_), _) if ran.complained.contains(FILE_TOO_LARGE) => ("too_large", told),
         (Some(code), _) => ("failed", format!("exit code {code}: {told}")),
+        (None, Some(9)) if ran.oom_kill => {
+            let text = format!(
+                "out of host memory: the system ended it for want of memory, with {:.0} MiB",
+                ran.peak.mib()
+            );
+            ("out_of_memory", text)
+        }
         (None, signal) => {
             let signal = signal.unwrap_or(0);
             (
@@ -181,8 +215,6 @@ fn end_of(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use vram::Bytes;
-
     use super::*;
     use crate::os::Exit;
 
@@ -192,6 +224,17 @@ mod tests {
             said: said.to_owned(),
             complained: complained.to_owned(),
             seconds: 1.5,
+            peak: Bytes(5 << 30),
+            allowed: Bytes(4 << 30),
+            oom_kill: false,
+        }
+    }
+
+    fn ask(device: &str) -> Rehearse {
+        Rehearse {
+            key: "k".into(),
+            device: device.into(),
+            ..Rehearse::default()
         }
     }
 
@@ -206,8 +249,16 @@ mod tests {
 
     #[test]
     fn a_whole_stream_is_passed_on_with_its_versions() {
-        let answer = of("k", &ran(exit(0), GOOD, ""), Some(b"a 512\nm 1\n".to_vec()));
+        let answer = of(
+            &ask(""),
+            &ran(exit(0), GOOD, ""),
+            Some(b"a 512\nm 1\n".to_vec()),
+        );
         assert_eq!((answer.error.as_str(), answer.seconds), ("", 1.5));
+        assert_eq!(
+            (answer.device.as_str(), answer.peak_bytes),
+            ("ampere", 5 << 30)
+        );
         assert_eq!(
             answer.versions,
             BTreeMap::from([("torch".to_owned(), "2.15".to_owned())])
@@ -255,18 +306,32 @@ mod tests {
                 None,
                 "out_of_memory",
             ),
-            (ran(exit(1), "", "Traceback"), None, "failed"),
-            (ran(killed, "", ""), None, "killed"),
-            (ran(Ended::OutOfTime, GOOD, ""), stream(), "timed_out"),
             (
-                ran(Ended::OutOfMemory(Bytes(5 << 30)), GOOD, ""),
-                stream(),
+                ran(exit(71), "{\"error\": \"out_of_host_memory\"}", ""),
+                None,
                 "out_of_memory",
             ),
+            (ran(exit(1), "", "Traceback"), None, "failed"),
+            (ran(killed, "", ""), None, "killed"),
+            (
+                Ran {
+                    oom_kill: true,
+                    ..ran(killed, "", "")
+                },
+                None,
+                "out_of_memory",
+            ),
+            (
+                ran(exit(0), "{\"device\": \"ampere\"}", ""),
+                stream(),
+                "garbage",
+            ),
+            (ran(Ended::OutOfTime, GOOD, ""), stream(), "timed_out"),
+            (ran(Ended::OutOfMemory, GOOD, ""), stream(), "out_of_memory"),
             (ran(Ended::Stopped, GOOD, ""), stream(), "killed"),
         ];
         for (ran, stream, word) in cases {
-            let answer = of("k", &ran, stream);
+            let answer = of(&ask("turing"), &ran, stream);
             assert_eq!(answer.error, word, "{ran:?}: {}", answer.message);
             assert!(answer.stream.is_empty() && !answer.message.is_empty());
         }

@@ -35,7 +35,8 @@ pub struct Limits<'a> {
 pub enum Ended {
     Itself(Exit),
     OutOfTime,
-    OutOfMemory(Bytes),
+    /// Beyond its limit.
+    OutOfMemory,
     Stopped,
 }
 
@@ -47,6 +48,12 @@ pub struct Ran {
     /// The end of its standard error.
     pub complained: String,
     pub seconds: f64,
+    /// Resident memory of it and of all below it, at its highest.
+    pub peak: Bytes,
+    /// What it was allowed.
+    pub allowed: Bytes,
+    /// The kernel ended something for want of memory meanwhile.
+    pub oom_kill: bool,
 }
 
 /// `PYTHON KIT/rehearse.py WORDS`, with no device to be seen and no network to be asked.
@@ -81,6 +88,8 @@ pub fn command(setting: &Setting, folder: &Path, words: &[&str]) -> Command {
 
 pub fn run(command: &mut Command, folder: &Path, limits: &Limits<'_>) -> io::Result<Ran> {
     let begin = clock::monotonic();
+    let kills = os::oom_kills();
+    let mut peak = Bytes::ZERO;
     let mut child = Lowly::start(command, limits.file)?;
     let (out, err) = child.output();
     let (out, err) = (read_end(out), read_end(err));
@@ -95,8 +104,9 @@ pub fn run(command: &mut Command, folder: &Path, limits: &Limits<'_>) -> io::Res
             break Some(Ended::OutOfTime);
         }
         let resident = Bytes(child.resident());
+        peak = peak.max(resident).max(Bytes(child.peak()));
         if resident > limits.memory {
-            break Some(Ended::OutOfMemory(resident));
+            break Some(Ended::OutOfMemory);
         }
         std::thread::sleep(LOOK);
     };
@@ -108,6 +118,9 @@ pub fn run(command: &mut Command, folder: &Path, limits: &Limits<'_>) -> io::Res
         said: words(out),
         complained: words(err),
         seconds: begin.elapsed().as_secs_f64(),
+        peak,
+        allowed: limits.memory,
+        oom_kill: os::oom_kills() > kills,
     })
 }
 

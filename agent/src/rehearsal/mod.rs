@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+pub use answer::STREAM_MAX;
 use proto::v1::{CanRehearse, Rehearse, Rehearsed, agent_message};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinHandle;
@@ -154,8 +155,8 @@ impl Keeper {
                     "" => tracing::info!(why = can.why_not, "this host does not rehearse"),
                     stack => tracing::info!(stack, "this host can rehearse"),
                 }
-                self.say(agent_message::Message::CanRehearse(can.clone()));
                 self.can = Some(can);
+                self.say_can();
             }
             Note::Done(answer) => {
                 self.running.remove(&answer.key);
@@ -248,11 +249,21 @@ impl Keeper {
     }
 
     fn say_all(&mut self) {
-        if let Some(can) = self.can.clone() {
-            self.say(agent_message::Message::CanRehearse(can));
-        }
+        self.say_can();
         for answer in std::mem::take(&mut self.done) {
             self.tell(answer);
+        }
+    }
+
+    /// With what is under way: a coordinator that was started anew does not know of it.
+    fn say_can(&self) {
+        if let Some(can) = self.can.clone() {
+            let waiting = self.waiting.iter().map(|ask| ask.key.clone());
+            let held = self.running.keys().cloned().chain(waiting).collect();
+            self.say(agent_message::Message::CanRehearse(CanRehearse {
+                held,
+                ..can
+            }));
         }
     }
 

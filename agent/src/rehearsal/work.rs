@@ -31,8 +31,8 @@ pub fn clean(setting: &Setting) {
 /// Whether the host's Python can rehearse with this kit.
 pub fn check(setting: &Setting, stop: &AtomicBool) -> CanRehearse {
     let cannot = |why_not: String| CanRehearse {
-        stack: String::new(),
         why_not,
+        ..CanRehearse::default()
     };
     let program = setting.kit.join("rehearse.py");
     if !program.is_file() {
@@ -52,6 +52,10 @@ pub fn rehearse(setting: &Setting, ask: &Rehearse, stop: &AtomicBool) -> Rehears
     if ask.key.is_empty() || ask.key.len() > LONGEST_KEY || !ask.key.chars().all(plain) {
         return answer::failed(&ask.key, "not_started", "its key is none");
     }
+    // Also goes before a command line.
+    if !answer::device(ask).chars().all(plain) {
+        return answer::failed(&ask.key, "not_started", "its device is none");
+    }
     let folder = setting.folder.rehearsals().join(&ask.key);
     let asked = Duration::from_millis(ask.time_limit_ms);
     let time = if asked.is_zero() { LONGEST } else { asked };
@@ -67,13 +71,15 @@ pub fn rehearse(setting: &Setting, ask: &Rehearse, stop: &AtomicBool) -> Rehears
             "stream.gz",
             "--mode",
             &ask.mode,
+            "--device",
+            answer::device(ask),
             "--workspace-mib",
             &workspace,
         ];
         let mut command = child::command(setting, &folder, &words);
         let ran = child::run(&mut command, &folder, &limits)
             .map_err(|error| not_started(setting, &error))?;
-        Ok(answer::of(&ask.key, &ran, fs::read(&stream).ok()))
+        Ok(answer::of(ask, &ran, fs::read(&stream).ok()))
     });
     done.unwrap_or_else(|why| answer::failed(&ask.key, "not_started", why))
 }

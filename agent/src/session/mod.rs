@@ -17,6 +17,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::attempt::Attempts;
 use crate::config::HostConfig;
+use crate::recording::Offering;
 use crate::rehearsal::Asking;
 use crate::spool::Spool;
 
@@ -35,6 +36,7 @@ pub struct Session {
     pub config: Arc<HostConfig>,
     pub attempts: Attempts,
     pub rehearsals: Asking,
+    pub recordings: Offering,
     pub spool: Spool,
     pub links: watch::Sender<Option<Link>>,
     pub ready: Option<oneshot::Sender<()>>,

@@ -147,6 +147,9 @@ impl<'a> Talk<'a> {
             }
             Some(Message::Rehearse(ask)) => self.session.rehearsals.ask(ask),
             Some(Message::ForgetRehearsal(forget)) => self.session.rehearsals.forget(forget.key),
+            Some(Message::RecordedAck(ack)) => {
+                self.session.recordings.told(&ack.attempt, ack.note);
+            }
             Some(Message::Welcome(_) | Message::Refuse(_)) | None => {
                 tracing::debug!("a message that means nothing here");
             }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use proto::v1::agents_server::{Agents, AgentsServer};
 use proto::v1::{
     AgentMessage, CanRehearse, Channel, Chunk, ChunkAck, CoordinatorMessage, Ended, Event,
-    EventAck, Hello, Offset, Refuse, Rehearsed, Start, Stop, StopReason, Welcome, agent_message,
-    coordinator_message, event,
+    EventAck, Hello, Offset, Recorded, RecordedAck, Refuse, Rehearsed, Start, Stop, StopReason,
+    Welcome, agent_message, coordinator_message, event,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -31,6 +31,9 @@ pub struct Kept {
     /// With each session that it was told in.
     pub can_rehearse: Vec<CanRehearse>,
     pub rehearsed: Vec<Rehearsed>,
+    pub recorded: Vec<Recorded>,
+    /// Says nothing of the streams that it gets.
+    pub keeps_streams: bool,
     pub bytes: BTreeMap<(String, i32), Vec<u8>>,
     pub acked: u64,
     pub generation: u64,
@@ -200,8 +203,24 @@ impl Coordinator {
                 self.kept().rehearsed.push(answer);
                 None
             }
+            agent_message::Message::Recorded(recorded) => self.on_recorded(recorded),
             agent_message::Message::Hello(_) => panic!("a second hello"),
         }
+    }
+
+    fn on_recorded(&self, recorded: Recorded) -> Option<coordinator_message::Message> {
+        let mut kept = self.kept();
+        let is_ending = |event: &Event| matches!(event.event, Some(event::Event::Ended(_)));
+        let mut endings = kept.events.iter().filter(|event| is_ending(event));
+        if !endings.any(|event| event.attempt == recorded.attempt) {
+            let text = format!("a stream of {} before its ending", recorded.attempt);
+            kept.broken_rules.push(text);
+        }
+        let attempt = recorded.attempt.clone();
+        kept.recorded.push(recorded);
+        let note = "kept".to_owned();
+        let ack = RecordedAck { attempt, note };
+        (!kept.keeps_streams).then_some(coordinator_message::Message::RecordedAck(ack))
     }
 
     fn on_chunk(&self, chunk: &Chunk) -> Option<coordinator_message::Message> {

@@ -1,5 +1,6 @@
-//! `sweep plan FILE`: trial x host with the arithmetic, before anything is submitted. With a coordinator: for its
-//! hosts; else for the hosts that `sweep run` would start with the same flags. Changes nothing.
+//! `sweep plan FILE`: trial x host with the arithmetic, before anything is submitted; with --advise, what would make the
+//! trials fit that do not. With a coordinator: for its hosts, by all that it knows; else for the hosts that `sweep run`
+//! would start with the same flags, by what the program ships with. Changes nothing.
 
 use std::path::PathBuf;
 
@@ -21,6 +22,10 @@ use crate::{embedded, out, render};
 pub struct Args {
     /// The sweep file (TOML)
     pub file: PathBuf,
+    /// Search what would make trials fit where they are too large or uncertain: changes that leave the training's
+    /// arithmetic as it is first, each replayed. Takes some seconds for each recipe
+    #[arg(long)]
+    pub advise: bool,
     #[command(flatten)]
     pub hosts: Choice,
 }
@@ -29,12 +34,12 @@ pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
     let loaded = sweep_file::load(&args.file)?;
     let plan = if args.hosts.is_given() || !has_coordinator(context).await {
         let pretended = Pretended::start(&args.hosts.hosts()?).await?;
-        let plan = ask(&pretended.clients, loaded).await;
+        let plan = ask(&pretended.clients, request(loaded, args.advise)).await;
         pretended.close().await?;
         plan?
     } else {
         clients::ask(context, async |clients| {
-            clients.sweeps().plan(request(loaded)).await
+            clients.sweeps().plan(request(loaded, args.advise)).await
         })
         .await?
     };
@@ -52,12 +57,13 @@ async fn has_coordinator(context: &Context) -> bool {
     }
 }
 
-async fn ask(clients: &Clients, loaded: Loaded) -> Result<PlanDocument, Error> {
-    Ok(clients.sweeps().plan(request(loaded)).await?.into_inner())
+async fn ask(clients: &Clients, request: PlanRequest) -> Result<PlanDocument, Error> {
+    Ok(clients.sweeps().plan(request).await?.into_inner())
 }
 
-fn request(loaded: Loaded) -> PlanRequest {
+fn request(loaded: Loaded, advise: bool) -> PlanRequest {
     PlanRequest {
         file: Some(loaded.file),
+        advise,
     }
 }

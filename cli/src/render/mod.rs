@@ -1,12 +1,14 @@
 //! Documents as text for people, within 100 columns. Pure: a document in, a text out; nothing is asked or printed.
 //! What ran on a simulated device carries a `*` or the word, in every table.
 
+pub mod advice;
 pub mod check;
 pub mod format;
 pub mod history;
 pub mod hosts;
 pub mod list;
 pub mod paint;
+pub mod peak;
 pub mod plan;
 pub mod progress;
 pub mod results;

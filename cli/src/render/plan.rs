@@ -1,4 +1,5 @@
-//! `sweep plan` for people: trial x host, need against room, before anything is submitted.
+//! `sweep plan` for people: trial x host, need against room, before anything is submitted; and what would make trials
+//! fit, in `advice.rs`.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,7 @@ use super::format::count;
 use super::paint::paint;
 use super::settings::Settings;
 use super::table::{Kind, named, printable};
-use super::{SIMULATED, verdicts, wrap};
+use super::{SIMULATED, advice, verdicts, wrap};
 
 pub fn text(plan: &PlanDocument) -> String {
     let hosts = match plan.hosts.as_slice() {
@@ -51,8 +52,13 @@ pub fn text(plan: &PlanDocument) -> String {
     if !table.is_empty() {
         text.push_str(&table.to_string());
     }
-    text.push_str(&would_fit(&plan.trials));
+    // With advice it is there, for each class of card.
+    if !plan.advised {
+        text.push_str(&would_fit(&plan.trials));
+        text.push_str(&hint(plan));
+    }
     text.push_str(&nowhere(&plan.trials));
+    text.push_str(&advice::text(plan));
     let shown = plan.trials.len() as u32;
     if shown < plan.trials_total {
         text.push_str(&format!(
@@ -101,6 +107,19 @@ fn would_fit(trials: &[PlannedTrial]) -> String {
     }
 }
 
+/// Where there is advice to ask for.
+fn hint(plan: &PlanDocument) -> String {
+    // Of what nothing is known nothing can be said.
+    let short = |one: &VerdictDocument| one.verdict != "fits" && one.need_mib.is_some();
+    let is_short = |trial: &&PlannedTrial| trial.verdicts.iter().any(short);
+    let trials = plan.trials.iter().filter(is_short).count();
+    if trials == 0 {
+        return String::new();
+    }
+    let many = count(trials as u64, "trial");
+    format!("{many} too large or uncertain somewhere: --advise says what would fit\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,8 +135,21 @@ mod tests {
         );
         assert!(text.contains("3 x RTX 5060 Ti *"), "{text}");
         assert!(text.contains("trial 6 would fit: rank 104"), "{text}");
+        let hint = "1 trial too large or uncertain somewhere: --advise says what would fit\n";
+        assert!(text.contains(hint), "{text}");
         assert!(
             text.starts_with("dropout-ab: 1 trial, 3 jobs, on nvidia-8g, rig\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn advice_stands_in_the_place_of_what_would_fit() {
+        let text = sample::plain(&super::text(&sample::advised()));
+        sample::assert_fits(&text);
+        assert!(text.contains("paged optimizer state"), "{text}");
+        assert!(
+            !text.contains("--advise") && !text.contains("would fit"),
             "{text}"
         );
     }

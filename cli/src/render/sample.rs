@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use proto::v1::*;
+use serde_json::json;
 
 pub fn plain(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()
@@ -216,6 +217,93 @@ pub fn plan() -> PlanDocument {
         }],
         hosts: vec!["nvidia-8g".into(), "rig".into()],
         simulated: true,
+        ..PlanDocument::default()
+    }
+}
+
+/// With advice for one recipe of four trials, and two trials that were left out.
+pub fn advised() -> PlanDocument {
+    let tried = |change: &str, need: f64, band: f64, verdict: &str, wants: Option<f64>| {
+        json!({
+            "change": change, "settings": {"word": change}, "keeps_arithmetic": wants.is_some(), "need_mib": need,
+            "band_mib": band, "verdict": verdict, "oom_wanted_mib": wants, "status": wants.map(|_| "oom"),
+            "allocated_mib": null, "reserved_mib": null,
+        })
+    };
+    let answer = json!({
+        "verdict": "too_large", "need_mib": 7912.0, "band_mib": 78.0, "room_mib": 7281.0,
+        "suggestions": [
+            {"change": "paged optimizer state", "settings": {"word": "paged optimizer state"}, "need_mib": 7103.0,
+             "band_mib": 90.0, "keeps_arithmetic": true, "stream": "shapes", "source": "learned"},
+            {"change": "rank 96 instead of 112", "settings": {"word": "rank 96 instead of 112"}, "need_mib": 7249.0,
+             "band_mib": 74.0, "keeps_arithmetic": false, "stream": "shapes", "source": "learned"},
+        ],
+        "tried": [
+            tried("offload without the weights", 7506.0, 90.0, "fits", Some(70.1)),
+            tried("paged optimizer state", 7103.0, 90.0, "fits", None),
+            tried("rank 104 instead of 112", 7379.0, 94.0, "uncertain", None),
+            tried("rank 96 instead of 112", 7249.0, 74.0, "fits", None),
+        ],
+    });
+    let plan = plan();
+    let trial = |index| PlannedTrial {
+        index,
+        ..plan.trials[0].clone()
+    };
+    PlanDocument {
+        trials: [3, 5, 6, 7, 8, 9].map(trial).into(),
+        trials_total: 6,
+        advised: true,
+        advice: vec![AdviceDocument {
+            trials: vec![3, 5, 6, 7],
+            kind: "train".into(),
+            device: "NVIDIA GeForce RTX 3060 Ti".into(),
+            hosts: vec!["nvidia-8g".into()],
+            simulated: true,
+            fits_elsewhere: false,
+            answer: answer.to_string(),
+        }],
+        not_advised: vec![8, 9],
+        ..plan
+    }
+}
+
+/// With its peak and the first change.
+pub fn why_explained() -> WhyDocument {
+    let request = json!({
+        "module": "lm_head", "line": "fixes.py:44", "note": "lm_head copied by save_on_cpu's offload", "mib": 1280.3,
+        "stage": "forward and loss",
+    });
+    let blocks = |module: &str, line: &str, mib: f64, blocks: u64| json!({"module": module, "line": line, "note": null, "mib": mib, "share": mib / 7176.0, "blocks": blocks});
+    let explained = json!({
+        "stream": "rehearsed", "scaled": false, "allocated_mib": 7299.3, "reserved_mib": 8812.0,
+        "stage": "backward, step 2", "others_mib": 5254.0, "limit_mib": 7600.1, "largest_request": request,
+        "largest": [
+            blocks("step", "model.py:72", 1781.7, 2400),
+            blocks("layers.*.mlp.gate_proj", "bnb.py:552", 140.2, 8),
+        ],
+        "out_of_memory": {"wanted": request, "allocated_mib": 4994.1, "reserved_mib": 7526.0},
+    });
+    let suggestion = json!({
+        "change": "paged optimizer state", "settings": {"optimizer": "paged_adamw_8bit"}, "need_mib": 7103.0,
+        "band_mib": 90.0, "keeps_arithmetic": true, "stream": "shapes", "source": "learned",
+    });
+    WhyDocument {
+        peak: Some(PeakDocument {
+            host: "box".into(),
+            device: "NVIDIA GeForce RTX 3070 Ti".into(),
+            simulated: true,
+            explained: explained.to_string(),
+            commands: vec!["sweep vram explain --from data/blobs/0a1b --limit-mib 7600.1".into()],
+        }),
+        advice: Some(FirstAdvice {
+            host: "box".into(),
+            device: "NVIDIA GeForce RTX 3070 Ti".into(),
+            simulated: true,
+            suggestion: suggestion.to_string(),
+            command: "sweep plan jobs/dropout-ab.toml --advise".into(),
+        }),
+        ..why()
     }
 }
 
@@ -266,5 +354,6 @@ pub fn why() -> WhyDocument {
                 ..RehearsalDocument::default()
             },
         ],
+        ..WhyDocument::default()
     }
 }

@@ -1,12 +1,12 @@
-//! `sweep why` for people: the reason in a sentence, the arithmetic of each device, the terms of the need, and what
-//! would make it fit.
+//! `sweep why` for people: the reason in a sentence, the arithmetic of each device, the terms of the need, what is alive
+//! at its peak (`peak.rs`), and what would make it fit.
 
 use proto::v1::{RehearsalDocument, VerdictDocument, WhyDocument};
 
 use super::format::{device, host};
 use super::paint::paint;
 use super::table::{Kind, Table, printable};
-use super::{SIMULATED, verdicts, wrap};
+use super::{SIMULATED, peak, verdicts, wrap};
 
 pub fn text(why: &WhyDocument) -> String {
     let mut text = format!("{}: {}", why.job, why.state);
@@ -26,6 +26,9 @@ pub fn text(why: &WhyDocument) -> String {
     if let Some(terms) = terms(&why.verdicts) {
         text.push_str(&format!("\n{terms}"));
     }
+    if let Some(peak) = &why.peak {
+        text.push_str(&format!("\n{}", peak::peak(peak)));
+    }
     if !why.hosts.is_empty() {
         text.push('\n');
     }
@@ -40,20 +43,28 @@ pub fn text(why: &WhyDocument) -> String {
             wrap::alternatives("would fit", &printable(would_fit))
         ));
     }
+    if let Some(advice) = &why.advice {
+        text.push_str(&format!("\n{}", peak::first_advice(advice)));
+    }
     if why.verdicts.iter().any(|verdict| verdict.simulated) {
         text.push_str(SIMULATED);
     }
     paint(&text)
 }
 
-/// `rehearsed on tower in 52 s at rank 96: peft 0.21.0, torch 2.16.0`
+/// `rehearsed on tower in 52 s with 1330 MiB at rank 96: peft 0.21.0, torch 2.16.0`
 fn rehearsal(one: &RehearsalDocument) -> String {
     let on = one
         .host
         .as_deref()
         .map(|name| format!(" on {}", host(name)));
     let (on, rank) = (on.unwrap_or_default(), one.rank);
-    let what = if one.mode == "train" { "" } else { "probe " };
+    let mode = if one.mode == "train" { "" } else { "probe " };
+    // Most cards want no word for it.
+    let what = match one.cards.as_str() {
+        "" | "ampere" => mode.to_owned(),
+        cards => format!("for {cards} cards: {mode}"),
+    };
     match one.state.as_str() {
         "done" => {
             let versions = one.versions.iter();
@@ -65,11 +76,17 @@ fn rehearsal(one: &RehearsalDocument) -> String {
                 [] => String::new(),
                 doubts => format!("; the band is wider: {}", doubts.join("; ")),
             };
+            let memory = one.peak_mib.map(|mib| format!(" with {mib:.0} MiB"));
             let text = format!(
-                "{what}rehearsed{on} in {seconds:.0} s at rank {rank}: {}{doubts}",
+                "{what}rehearsed{on} in {seconds:.0} s{} at rank {rank}: {}{doubts}",
+                memory.unwrap_or_default(),
                 versions.join(", ")
             );
             printable(&text)
+        }
+        "recorded" => {
+            let attempt = one.attempt.as_deref().unwrap_or_default();
+            printable(&format!("{what}recorded{on} at rank {rank} by {attempt}"))
         }
         "failed" => {
             let error = one.error.as_deref().unwrap_or_default();

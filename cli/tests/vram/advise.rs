@@ -93,3 +93,50 @@ fn the_peak_of_a_stream_is_explained_and_drawn() {
     let text = text_of(&ask(&words[..words.len() - 1]));
     assert!(text.starts_with("peak allocated 7050.3 MiB in "), "{text}");
 }
+
+/// Labels as `rehearse.py` writes them: the module, and the line of code.
+const LABELLED: &str = "\
+a 1868272640 step model.py:72
+a 1342504960 step fixes.py:18
+m 1
+a 105906176 layers.0.mlp.gate_proj bnb.py:552
+a 1342504960 lm_head fixes.py:44
+f 3
+m 2
+m 3
+m 4
+";
+
+#[test]
+fn a_rehearsed_stream_names_module_and_line_and_what_found_no_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let stream = folder.path().join("stream");
+    std::fs::write(&stream, LABELLED).unwrap();
+    let roomy = ["vram", "explain", "--from", plain(&stream)];
+    let text = text_of(&ask(&roomy));
+    assert!(text.contains("lm_head fixes.py:44"), "{text}");
+    let explained = json_of(&ask(&[&roomy[..], &["--json"]].concat()));
+    assert_eq!(
+        explained["alive_at_peak"][1]["label"],
+        "lm_head fixes.py:44"
+    );
+    assert_eq!(explained["alive_at_peak"][1]["mib"], 1280.31);
+    assert!(explained["wanted"].is_null());
+    let tight = [&roomy[..], &["--limit-mib", "3600"]].concat();
+    let text = text_of(&ask(&tight));
+    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let wants = "out of memory, wanting 1280.3 MiB more for lm_head fixes.py:44 in forward and loss, with 3164.3 MiB";
+    assert!(said.contains(wants), "{text}");
+    let explained = json_of(&ask(&[&tight[..], &["--json"]].concat()));
+    has(
+        &explained["wanted"],
+        &[
+            "event",
+            "label",
+            "mib",
+            "stage",
+            "allocated_mib",
+            "reserved_mib",
+        ],
+    );
+}

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{Api, status};
-use crate::engine::{Command, Refusal, Registered};
+use crate::engine::{Command, Refusal, Registered, Unpacked};
 use crate::store::{Channel, read_log};
 
 /// A report is read again in pieces: it may be long.
@@ -26,10 +26,10 @@ const PIECE: usize = 1 << 20;
 type SessionStream = Pin<Box<dyn Stream<Item = Result<CoordinatorMessage, Status>> + Send>>;
 
 /// A session that has been taken up.
-struct Session {
-    api: Api,
-    host: String,
-    number: u64,
+pub(super) struct Session {
+    pub(super) api: Api,
+    pub(super) host: String,
+    pub(super) number: u64,
     to: UnboundedSender<CoordinatorMessage>,
     close: CancellationToken,
 }
@@ -165,6 +165,7 @@ impl Session {
                 can,
             }),
             Some(Message::Rehearsed(answer)) => self.take_rehearsal(answer).await?,
+            Some(Message::Recorded(recorded)) => self.take_recorded(recorded).await?,
             Some(Message::Hello(_)) | None => {}
         }
         Ok(())
@@ -173,18 +174,18 @@ impl Session {
     /// A stream is unpacked here: the engine has no time for it.
     async fn take_rehearsal(&self, answer: v1::Rehearsed) -> Result<(), Status> {
         let read = move || {
-            let stream = match answer.error.as_str() {
-                "" => vram::Stream::read(&answer.stream).map_err(|error| error.to_string()),
+            let unpacked = match answer.error.as_str() {
+                "" => Unpacked::read(&answer.stream),
                 _ => Err(answer.message.clone()),
             };
-            Ok((answer, stream))
+            Ok((answer, unpacked))
         };
-        let (answer, stream) = blocking(read).await?;
+        let (answer, unpacked) = blocking(read).await?;
         self.api.engine.tell(Command::Rehearsed {
             host: self.host.clone(),
             session: self.number,
             answer,
-            stream,
+            unpacked,
         });
         Ok(())
     }
@@ -266,11 +267,11 @@ impl Session {
     }
 }
 
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, crate::store::StoreError> + Send + 'static,
 ) -> Result<T, Status> {
     let done = tokio::task::spawn_blocking(work).await;
-    let done = done.map_err(|_| Status::internal("the writing of a log broke off"))?;
+    let done = done.map_err(|_| Status::internal("what it sent could not be worked on"))?;
     done.map_err(|error| status::of_store(&error))
 }
 

@@ -1,8 +1,5 @@
 //! The questions about sweeps: list, show, results, why; and a user's later word: cancel, retry.
 
-use std::time::Instant;
-
-use jobs::JobId;
 use jobs::life::{MarkKind, Sweep};
 use proto::store::v1::SweepRecord;
 use proto::v1::sweeps_server::Sweeps;
@@ -14,7 +11,6 @@ use proto::v1::{
 use tonic::{Request, Response, Status};
 
 use super::{Api, logs, watch};
-use crate::clock;
 use crate::documents;
 use crate::engine::{Command, OpenSweep, Refusal, State, life_of};
 
@@ -59,8 +55,9 @@ impl Sweeps for Api {
     }
 
     async fn plan(&self, request: Request<PlanRequest>) -> Result<Response<PlanDocument>, Status> {
-        let file = request.into_inner().file.unwrap_or_default();
-        Api::plan(self, file).await.map(Response::new)
+        Api::plan(self, request.into_inner())
+            .await
+            .map(Response::new)
     }
 
     async fn list(&self, request: Request<ListRequest>) -> Result<Response<ListReply>, Status> {
@@ -108,19 +105,8 @@ impl Sweeps for Api {
     }
 
     async fn why(&self, request: Request<WhyRequest>) -> Result<Response<WhyDocument>, Status> {
-        let text = request.into_inner().job;
-        let job: JobId = text
-            .parse()
-            .map_err(|error: jobs::BadId| Refusal::Invalid(error.to_string()))?;
-        let look = move |state: &mut State| {
-            let number = state.find(job.sweep.as_str())?;
-            let at = (clock::now_ms(), Instant::now());
-            let document = with_life(state, number, |_, life, open| {
-                documents::why(state, number, life, open, (job.trial, job.kind), at)
-            })?;
-            document.ok_or_else(|| Refusal::NotFound(format!("no job `{text}` is known")))
-        };
-        Ok(Response::new(self.engine.read(look).await?))
+        let job = request.into_inner().job;
+        Api::why(self, job).await.map(Response::new)
     }
 
     async fn cancel(

@@ -5,10 +5,13 @@ mod ask;
 mod history;
 mod hosts;
 mod logs;
+mod plan;
+mod recorded;
 mod status;
 mod submit;
 mod vram;
 mod watch;
+mod why;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

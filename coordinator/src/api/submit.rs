@@ -1,12 +1,13 @@
-//! Checks a sweep file and hands it to the engine; or plans it and hands it to nobody.
+//! Checks a sweep file and hands it to the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jobs::SweepId;
 use jobs::life::Sweep;
-use proto::v1::{PlanDocument, SubmitReply, SubmitRequest, SweepFile};
+use proto::v1::{SubmitReply, SubmitRequest, SweepFile};
 use serde_json::Value;
 use tonic::Status;
+use vram::Kernels;
 
 use super::Api;
 use crate::documents;
@@ -44,16 +45,9 @@ impl Api {
         })
     }
 
-    pub async fn plan(&self, file: SweepFile) -> Result<PlanDocument, Status> {
-        let (plan, attached) = read(&file)?;
-        self.replay_aside(&plan, &attached).await?;
-        let look = move |state: &mut State| documents::plan(state, plan, &attached);
-        Ok(self.engine.read(look).await?)
-    }
-
     /// Where streams are known, each rank of a file is replayed for each class of device: seconds that the engine's
     /// thread does not have. The memory model keeps the answers, so the engine finds them.
-    async fn replay_aside(
+    pub(super) async fn replay_aside(
         &self,
         plan: &jobs::Plan,
         attached: &BTreeMap<String, Value>,
@@ -76,11 +70,12 @@ impl Api {
                 // What cannot be read is refused by whoever is asked next.
                 let workload = workload(&life, &attached, trial, kind).ok();
                 let new = workload.filter(|one| seen.insert(one.key.clone()));
-                let replayed = new.filter(|one| knowledge.stream_origin(one).is_some());
-                for class in classes.iter().filter(|_| replayed.is_some()) {
-                    let _ = replayed
-                        .as_ref()
-                        .map(|one| vram::estimate(one, class, &knowledge));
+                let Some(one) = new else { continue };
+                let known = |class: &&vram::DeviceClass| {
+                    knowledge.stream_origin(&one, Kernels::of(class)).is_some()
+                };
+                for class in classes.iter().filter(known) {
+                    let _ = vram::estimate(&one, class, &knowledge);
                 }
             }
         };
@@ -90,7 +85,7 @@ impl Api {
 }
 
 /// The plan, and the files that it names, checked.
-fn read(file: &SweepFile) -> Result<(jobs::Plan, BTreeMap<String, Value>), Refusal> {
+pub(super) fn read(file: &SweepFile) -> Result<(jobs::Plan, BTreeMap<String, Value>), Refusal> {
     let plan = jobs::plan::load(&file.name, &file.toml)
         .map_err(|errors| Refusal::Invalid(errors.to_string()))?;
     let mut attached = BTreeMap::new();

@@ -133,7 +133,9 @@ fn text(document: &impl Serialize) -> Result<String, Status> {
     serde_json::to_string(document).map_err(|error| Status::internal(error.to_string()))
 }
 
-async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Status> {
+pub(super) async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Status> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| Status::internal(format!("the memory model broke: {error}")))
 }

@@ -1,5 +1,5 @@
-//! The rehearsals that a trial's memory follows from, or waits for: where, how long, with which versions, and what of
-//! them is in doubt.
+//! The rehearsals and recorded streams that a trial's memory follows from, or waits for: where, how long, for which
+//! cards, with which versions, and what of them is in doubt.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,10 @@ use jobs::life::Sweep;
 use proto::store::v1::RehearsalRecord;
 use proto::time::rfc3339;
 use proto::v1::RehearsalDocument;
+use vram::Bytes;
 
-use crate::engine::{Failure, OpenSweep, State, workload};
+use super::mib;
+use crate::engine::{Book, Failure, OpenSweep, State, Subject, workload};
 use crate::schedule::Rehearsal;
 
 pub fn of_trial(
@@ -29,32 +31,34 @@ pub fn of_trial(
         let Some((family, rank)) = family(state, life, open, trial, kind) else {
             continue;
         };
-        let mode = kind.as_str();
-        all.extend(
-            state
-                .book
-                .behind(&family, rank)
-                .into_iter()
-                .map(|(rank, record)| done(record, rank)),
-        );
-        for asked in state
-            .book
-            .asked
-            .values()
-            .filter(|one| *one.family == *family)
-        {
-            all.push(RehearsalDocument {
-                host: Some(asked.host.clone()),
-                ..bare("running", mode, asked.rank)
-            });
+        let family = family.into();
+        for subject in Book::subjects(&family) {
+            all.extend(of_subject(state, &subject, rank, kind.as_str()));
         }
         let need = open.and_then(|open| open.need(trial, kind));
         if need.and_then(|need| state.book.waits(need)) == Some(Rehearsal::Queued) {
-            all.push(bare("queued", mode, rank));
+            all.push(bare("queued", kind.as_str(), rank));
         }
-        for ((_, rank, host), failure) in state.book.failed(&family) {
-            all.push(failed(failure, host, mode, *rank));
-        }
+    }
+    all
+}
+
+/// Kept, under way, and failed.
+fn of_subject(state: &State, subject: &Subject, rank: u64, mode: &str) -> Vec<RehearsalDocument> {
+    let behind = state.book.behind(subject, rank).into_iter();
+    let mut all: Vec<RehearsalDocument> = behind.map(|(rank, record)| done(record, rank)).collect();
+    let asked = state.book.asked.values();
+    for asked in asked.filter(|one| one.subject == *subject) {
+        all.push(RehearsalDocument {
+            host: Some(asked.host.clone()),
+            ..bare("running", mode, asked.rank)
+        });
+    }
+    for ((_, rank, host), failure) in state.book.failed(subject) {
+        all.push(failed(failure, host, mode, *rank));
+    }
+    for document in &mut all {
+        subject.kernels.as_str().clone_into(&mut document.cards);
     }
     all
 }
@@ -83,13 +87,19 @@ fn bare(state: &str, mode: &str, rank: u64) -> RehearsalDocument {
 }
 
 fn done(record: &RehearsalRecord, rank: u64) -> RehearsalDocument {
+    let state = match record.attempt.as_str() {
+        "" => "done",
+        _ => "recorded",
+    };
     RehearsalDocument {
         host: Some(record.host.clone()),
         seconds: Some(record.seconds),
         versions: record.versions.clone(),
         doubts: record.doubts.clone(),
         at: Some(rfc3339(record.at_ms)),
-        ..bare("done", &record.mode, rank)
+        peak_mib: (record.peak_bytes > 0).then(|| mib(Bytes(record.peak_bytes))),
+        attempt: (!record.attempt.is_empty()).then(|| record.attempt.clone()),
+        ..bare(state, &record.mode, rank)
     }
 }
 

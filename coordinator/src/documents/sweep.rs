@@ -51,7 +51,7 @@ pub fn sweep(
     let trials = life.plan.trials.iter().map(|trial| TrialDocument {
         id: life.id.trial(trial.index).to_string(),
         params: json(&trial.params),
-        verdicts: verdict_rows(state, life, open, trial, terms),
+        verdicts: judged(state, life, open, trial, terms).rows,
         jobs: job_rows(state, record.number, life, trial),
         outcome: life.trial_outcome(trial.index).map(|one| one.to_string()),
         would_fit: would_fit(state, life, open, trial),
@@ -68,15 +68,15 @@ pub(super) fn json(params: &jobs::Params) -> String {
     serde_json::to_string(params).unwrap_or_default()
 }
 
-pub(super) fn verdict_rows(
+pub(super) fn judged(
     state: &State,
     life: &Sweep,
     open: Option<&OpenSweep>,
     trial: &Trial,
     terms: bool,
-) -> Vec<proto::v1::VerdictDocument> {
+) -> verdicts::Judged {
     let Some(kind) = crate::engine::main_kind(life) else {
-        return Vec::new();
+        return verdicts::Judged::default();
     };
     if let Some(open) = open {
         return verdicts::of_job(state, open, trial.index, kind, terms);
@@ -84,7 +84,7 @@ pub(super) fn verdict_rows(
     // A settled sweep: what would be said today.
     let spec = &life.plan.spec;
     let Ok(workload) = crate::engine::workload(life, &BTreeMap::new(), trial.index, kind) else {
-        return Vec::new();
+        return verdicts::Judged::default();
     };
     let scope = verdicts::Scope {
         device: spec

@@ -4,9 +4,10 @@ use jobs::Kind;
 use jobs::spec::DeviceKind;
 use proto::convert;
 use proto::v1::{TermDocument, VerdictDocument};
-use vram::{Estimate, Mark, Workload};
+use vram::{Bytes, Estimate, Mark, Workload};
 
 use super::mib;
+use crate::advice::{Device, Seen};
 use crate::engine::{Host, OpenSweep, State};
 use crate::schedule::{ClassId, NeedId};
 
@@ -19,8 +20,30 @@ pub struct Scope<'a> {
     pub kind: Kind,
 }
 
+/// Rows, and what they say to who looks for advice; of the same devices in the same order.
+#[derive(Default)]
+pub struct Judged {
+    pub rows: Vec<VerdictDocument>,
+    pub seen: Vec<Seen>,
+}
+
+/// All devices of all hosts: the places in it are those of [`Judged::seen`].
+pub fn devices(state: &State) -> Vec<Device> {
+    let of = |host: &Host| {
+        let devices = host.record.devices.iter().zip(&host.classes);
+        let devices = devices.map(|(device, class)| Device {
+            host: host.record.name.clone(),
+            name: device.name.clone(),
+            class: class.clone(),
+            load: convert::load(device),
+        });
+        devices.collect::<Vec<_>>()
+    };
+    state.hosts.values().flat_map(of).collect()
+}
+
 /// Of a job in memory: with what its own probe has shown.
-pub fn of_need(state: &State, need: NeedId, scope: Scope<'_>) -> Vec<VerdictDocument> {
+pub fn of_need(state: &State, need: NeedId, scope: Scope<'_>) -> Judged {
     let workload = state.sizes.workload(need);
     table(state, workload, scope, |class, _| {
         (
@@ -31,7 +54,7 @@ pub fn of_need(state: &State, need: NeedId, scope: Scope<'_>) -> Vec<VerdictDocu
 }
 
 /// Of any workload, before it is anybody's job.
-pub fn of_workload(state: &State, workload: &Workload, scope: Scope<'_>) -> Vec<VerdictDocument> {
+pub fn of_workload(state: &State, workload: &Workload, scope: Scope<'_>) -> Judged {
     table(state, workload, scope, |_, class| {
         let estimate = vram::estimate(workload, class, state.sizes.knowledge());
         (estimate, vram::step_seconds(workload, class))
@@ -43,9 +66,12 @@ fn table(
     workload: &Workload,
     scope: Scope<'_>,
     ask: impl Fn(ClassId, &vram::DeviceClass) -> (Option<Estimate>, Option<f64>),
-) -> Vec<VerdictDocument> {
-    let mut rows = Vec::new();
+) -> Judged {
+    let mut judged = Judged::default();
+    let mut first = 0;
     for host in state.hosts.values() {
+        let before = first;
+        first += host.record.devices.len();
         if scope.host.is_some_and(|pinned| pinned != host.record.name) {
             continue;
         }
@@ -60,10 +86,16 @@ fn table(
             let id = state.sizes.class_id(class).unwrap_or(ClassId(0));
             let (estimate, step) = ask(id, class);
             let verdict = vram::verdict_of(workload, estimate, class, &convert::load(device));
-            rows.push(row(host, at, &verdict, step, scope));
+            let least = |known: &Estimate| known.need().saturating_sub(known.band);
+            judged.seen.push(Seen {
+                device: before + at,
+                kind: verdict.kind,
+                least: verdict.estimate.as_ref().map_or(Bytes::ZERO, least),
+            });
+            judged.rows.push(row(host, at, &verdict, step, scope));
         }
     }
-    rows
+    judged
 }
 
 fn row(
@@ -129,16 +161,10 @@ fn mark_word(mark: Mark) -> &'static str {
 }
 
 /// The table of one job of an open sweep.
-pub fn of_job(
-    state: &State,
-    open: &OpenSweep,
-    trial: u32,
-    kind: Kind,
-    terms: bool,
-) -> Vec<VerdictDocument> {
+pub fn of_job(state: &State, open: &OpenSweep, trial: u32, kind: Kind, terms: bool) -> Judged {
     let spec = &open.life.plan.spec;
     let Some(need) = open.need(trial, kind) else {
-        return Vec::new();
+        return Judged::default();
     };
     let model = spec.model.as_ref().map(|_| DeviceKind::Gpu);
     let bound = open.bounds.get(trial as usize - 1);

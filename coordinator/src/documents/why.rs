@@ -1,15 +1,42 @@
-//! Why a job is where it is: its state, the typed reason, the arithmetic, and for each device why not there.
+//! Why a job is where it is: its state, the typed reason, the arithmetic, and for each device why not there. What its
+//! peak is made of and what would make it fit takes longer to say: what that follows from is handed on.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use jobs::life::{JobState, Sweep};
-use jobs::{Kind, Outcome};
+use jobs::{AttemptOutcome, Kind, Outcome};
 use proto::v1::{HostReason, WhyDocument};
+use vram::{Kernels, Workload};
 
-use super::sweep::{pinned, reason, verdict_rows};
+use super::sweep::{judged, reason};
 use super::{rehearsals, verdicts};
-use crate::engine::{OpenSweep, State};
+use crate::advice::{Seen, Snapshot, Trial};
+use crate::engine::{Book, OpenSweep, State};
 use crate::schedule;
+
+/// The document without peak and advice, and what these follow from where there is something to explain.
+pub struct Why {
+    pub document: WhyDocument,
+    pub asked: Option<Asked>,
+}
+
+pub struct Asked {
+    /// The one trial.
+    pub snapshot: Snapshot,
+    /// The device on which its newest attempt ran out of memory.
+    pub failed_on: Option<usize>,
+    /// The whole list of what would make it fit is wanted, too.
+    pub would_fit: bool,
+    /// The sweep file, as its submitter named it.
+    pub file: String,
+    /// The coordinator's data folder.
+    pub data: PathBuf,
+    pub rank: u64,
+    /// Rank and blob of the streams that its size follows from, by the cards' kernels.
+    pub kept: BTreeMap<Kernels, Vec<(u64, String)>>,
+}
 
 pub fn why(
     state: &State,
@@ -18,46 +45,121 @@ pub fn why(
     open: Option<&OpenSweep>,
     job: (u32, Kind),
     at: (u64, Instant),
-) -> Option<WhyDocument> {
+) -> Option<Why> {
     let (trial, kind) = job;
     let now = life.state(trial, kind)?;
     let one = life.plan.trial(trial)?;
     let said = reason(state, number, life, trial, kind, &now);
+    let judged = match open {
+        Some(open) => verdicts::of_job(state, open, trial, kind, true),
+        None => judged(state, life, None, one, true),
+    };
     let mut document = WhyDocument {
         job: life.id.trial(trial).job(kind).to_string(),
         state: now.as_str().into(),
         reason: said.unwrap_or_else(|| plain(life, trial, kind, &now)),
         code: code(state, number, trial, kind, &now),
-        verdicts: match open {
-            Some(open) => verdicts::of_job(state, open, trial, kind, true),
-            None => verdict_rows(state, life, None, one, true),
-        },
-        would_fit: None,
-        hosts: Vec::new(),
+        verdicts: judged.rows,
         rehearsals: rehearsals::of_trial(state, life, open, trial),
+        ..WhyDocument::default()
     };
+    if let (Some(open), JobState::Ready) = (open, &now) {
+        document.hosts = host_reasons(state, open, trial, kind, at);
+    }
     let stuck = matches!(
         now,
         JobState::Settled(Outcome::Infeasible | Outcome::GpuOom | Outcome::Spilled)
     );
-    let device = life
-        .plan
-        .spec
-        .model
-        .as_ref()
-        .map(|_| jobs::spec::DeviceKind::Gpu);
-    if stuck || now == JobState::Ready {
-        let workload =
-            crate::engine::workload(life, &std::collections::BTreeMap::new(), trial, kind).ok();
-        let nothing_fits = document.verdicts.iter().all(|row| row.verdict != "fits");
-        document.would_fit = workload
-            .filter(|_| nothing_fits)
-            .and_then(|workload| verdicts::would_fit(state, &workload, device, pinned(life, one)));
+    let asked = workload(state, life, open, trial, kind).and_then(|workload| {
+        let would_fit = stuck || now == JobState::Ready;
+        asked(state, life, (trial, kind), workload, judged.seen, would_fit)
+    });
+    Some(Why { document, asked })
+}
+
+/// As the size of an open job follows from it.
+fn workload(
+    state: &State,
+    life: &Sweep,
+    open: Option<&OpenSweep>,
+    trial: u32,
+    kind: Kind,
+) -> Option<Workload> {
+    match open.and_then(|open| open.need(trial, kind)) {
+        Some(need) => Some(state.sizes.workload(need).clone()),
+        None => crate::engine::workload(life, &BTreeMap::new(), trial, kind).ok(),
     }
-    if let (Some(open), JobState::Ready) = (open, &now) {
-        document.hosts = host_reasons(state, open, trial, kind, at);
+}
+
+/// `None` for a job that fits every device, and never failed for its memory.
+fn asked(
+    state: &State,
+    life: &Sweep,
+    (trial, kind): (u32, Kind),
+    workload: Workload,
+    seen: Vec<Seen>,
+    would_fit: bool,
+) -> Option<Asked> {
+    workload.recipe.as_ref()?;
+    let devices = verdicts::devices(state);
+    let last = life.job(trial, kind)?.attempts.last();
+    let failed = last.filter(|one| one.outcome().is_some_and(AttemptOutcome::is_too_large));
+    let failed_on = failed.and_then(|one| {
+        let placed = &one.placement;
+        let is_it = |seen: &&Seen| {
+            let device = &devices[seen.device];
+            (&*placed.host, &*placed.device_name) == (&*device.host, &*device.name)
+        };
+        seen.iter().find(is_it).map(|one| one.device)
+    });
+    if failed_on.is_none() && seen.iter().all(Seen::fits) {
+        return None;
     }
-    Some(document)
+    let mut snapshot = Snapshot {
+        devices,
+        trials: Vec::new(),
+    };
+    let (kept, rank) = kept(state, &workload);
+    snapshot.trials.push(Trial {
+        index: trial,
+        workload,
+        seen,
+    });
+    if let Some(device) = failed_on {
+        snapshot.note_failure(device);
+    }
+    Some(Asked {
+        snapshot,
+        failed_on,
+        would_fit,
+        file: file_name(state, life),
+        data: state.data.clone(),
+        rank,
+        kept,
+    })
+}
+
+/// The streams that its size follows from, and its rank.
+fn kept(state: &State, workload: &Workload) -> (BTreeMap<Kernels, Vec<(u64, String)>>, u64) {
+    let Some((family, rank)) = workload.family() else {
+        return (BTreeMap::new(), 0);
+    };
+    let subjects = Book::subjects(&family.into()).into_iter();
+    let kept = subjects.map(|subject| {
+        let behind = state.book.behind(&subject, rank).into_iter();
+        let behind = behind.map(|(rank, record)| (rank, record.blob.clone()));
+        (subject.kernels, behind.collect())
+    });
+    (kept.collect(), rank)
+}
+
+/// The name of the file that was submitted.
+fn file_name(state: &State, life: &Sweep) -> String {
+    let number = state.by_id.get(&life.id);
+    let head = number.and_then(|number| state.heads.get(number));
+    let name = head.map(|head| head.file_name.clone());
+    name.filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "FILE".to_owned())
 }
 
 fn plain(life: &Sweep, trial: u32, kind: Kind, now: &JobState) -> String {

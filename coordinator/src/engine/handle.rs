@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use jobs::life::MarkKind;
 
-use super::{Refusal, State};
+use super::{Refusal, Settled, State, Taken, Unpacked};
 
 type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 
@@ -61,7 +61,17 @@ pub enum Command {
         session: u64,
         answer: v1::Rehearsed,
         /// What the answer's bytes say; why they say nothing.
-        stream: Result<vram::Stream, String>,
+        unpacked: Result<Unpacked, String>,
+    },
+    Recorded {
+        host: String,
+        session: u64,
+        recorded: Arc<v1::Recorded>,
+        /// What its bytes say; why they say nothing.
+        unpacked: Arc<Result<Unpacked, String>>,
+        /// Of an attempt whose sweep has settled, once that was asked for.
+        settled: Option<Box<Settled>>,
+        reply: Reply<Taken>,
     },
     /// The session's stream has ended.
     Gone {

@@ -32,8 +32,8 @@ pub use fleet::Host;
 pub use handle::{Command, EngineHandle, HostWish, Registered};
 pub use open::{OpenSweep, main_kind, workload};
 pub use refusal::Refusal;
-pub use rehearsals::{Book, Failure, Stack};
-pub use restore::life_of;
+pub use rehearsals::{Book, Failure, Settled, Stack, Subject, Taken, Unpacked};
+pub use restore::{life_of, open_files};
 pub use sizes::Sizes;
 pub use thread::spawn;
 
@@ -109,6 +109,8 @@ type After = Box<dyn FnOnce(&State) + Send>;
 struct Work {
     records: Batch,
     after: Vec<After>,
+    /// Blobs that the records named until now: removed once the batch is durable, unless others name them.
+    unused: Vec<String>,
     happened: Vec<Happening>,
     /// Something changed that a round of scheduling may answer to.
     dirty: bool,

@@ -31,6 +31,8 @@ pub struct OpenSweep {
     pub requires: Vec<Vec<String>>,
     /// Order of the events that placed and ended each attempt; 0: not yet.
     pub orders: BTreeMap<(u32, Kind, u32), (u64, u64)>,
+    /// By attempt: what became of the allocation stream that it left.
+    pub streams: BTreeMap<(u32, Kind, u32), String>,
 }
 
 /// What a trial's own values say of where it may go.
@@ -107,6 +109,7 @@ impl OpenSweep {
             bounds,
             requires,
             orders: BTreeMap::new(),
+            streams: BTreeMap::new(),
         };
         for trial in 1..=open.trials() {
             open.touch(trial);

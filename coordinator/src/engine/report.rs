@@ -260,6 +260,7 @@ impl OpenSweep {
         let key = (trial, kind, id.number);
         (record.placed_order, record.ended_order) =
             self.orders.get(&key).copied().unwrap_or_default();
+        record.stream = self.streams.get(&key).cloned().unwrap_or_default();
         Some(record)
     }
 }

@@ -72,8 +72,8 @@ impl State {
         }
         let (newest, older) = rehearsals::newest(loaded.rehearsals);
         for record in newest {
-            if self.book.remember(record.clone()).is_some() {
-                self.read_rehearsal(&record);
+            if self.book.remember(record.clone()) {
+                self.read_stream(&record);
             }
         }
         for record in older {
@@ -108,6 +108,9 @@ impl State {
                 let key = (attempt.trial, kind, attempt.number);
                 open.orders
                     .insert(key, (attempt.placed_order, attempt.ended_order));
+                if !attempt.stream.is_empty() {
+                    open.streams.insert(key, attempt.stream.clone());
+                }
             }
             self.hold(&open, attempt);
         }

@@ -1,12 +1,12 @@
 //! How much memory each open workload needs on each class of device: the memory model's answers, kept so that a
 //! round of scheduling looks them up instead of asking again. Refuses to decide anything with them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use vram::{
-    Bytes, DeviceClass, Estimate, Knowledge, Mark, Mode, Observation, Origin, Source, Stream, Term,
-    Workload,
+    Bytes, DeviceClass, Estimate, Kernels, Knowledge, Made, Mark, Mode, Observation, Origin,
+    Source, Stream, Term, Workload,
 };
 
 use crate::schedule::{ClassId, NeedId, Sizing};
@@ -130,15 +130,15 @@ impl Sizes {
         Some((&family.0, family.1))
     }
 
-    /// Whether better is known of it on these classes than any rehearsal could tell.
-    pub fn is_measured(&self, need: NeedId, classes: &[ClassId]) -> bool {
+    /// Whether better is known of it on these classes, whose cards have these kernels, than any rehearsal could tell.
+    pub fn is_measured(&self, need: NeedId, kernels: Kernels, classes: &BTreeSet<ClassId>) -> bool {
         let row = &self.table[need.index()];
         let measured = |class: &ClassId| {
             row.get(class.index())
                 .is_some_and(|size| size.is_some_and(|size| size.source == Source::Measured))
         };
         classes.iter().all(measured)
-            || self.knowledge.stream_origin(self.workload(need)) == Some(Origin::Recorded)
+            || self.knowledge.stream_origin(self.workload(need), kernels) == Some(Origin::Recorded)
     }
 
     pub fn knowledge(&self) -> &Knowledge {
@@ -202,17 +202,15 @@ impl Sizes {
         taken
     }
 
-    /// Takes a rehearsed stream. Sizes do not follow from it before [`Self::count_streams`]: to replay it for every
+    /// Takes a stream. Sizes do not follow from it before [`Self::count_streams`]: to replay it for every
     /// need takes a while, and is done beside the engine's thread.
-    pub fn learn_stream(
-        &mut self,
-        workload: &Workload,
-        workspace: Bytes,
-        stream: Stream,
-        doubtful: bool,
-    ) -> bool {
-        let knowledge = Arc::make_mut(&mut self.knowledge);
-        knowledge.learn_stream(workload, Origin::Rehearsed, workspace, stream, doubtful)
+    pub fn learn_stream(&mut self, workload: &Workload, made: Made, stream: Stream) -> bool {
+        Arc::make_mut(&mut self.knowledge).learn_stream(workload, made, stream)
+    }
+
+    /// Lets go of one. What follows from those that are left is to be counted anew.
+    pub fn forget_stream(&mut self, workload: &Workload, made: &Made) {
+        Arc::make_mut(&mut self.knowledge).forget_stream(workload, made);
     }
 
     /// From now on the sizes of this family follow from its streams.

@@ -106,6 +106,15 @@ impl Engine {
         if !work.records.is_empty() {
             self.store.commit(&work.records)?;
         }
+        for digest in work.unused.drain(..) {
+            if self.state.names_blob(&digest) {
+                continue;
+            }
+            // Only room on the disk is lost.
+            if let Err(error) = self.store.drop_blob(&digest) {
+                tracing::warn!(%error, "a stream that nothing needs is left");
+            }
+        }
         for happening in work.happened.drain(..) {
             let _ = self.state.feed.send(happening);
         }
@@ -197,8 +206,21 @@ impl State {
                 host,
                 session,
                 answer,
-                stream,
-            } => self.on_rehearsed(&host, session, answer, stream, store, at, now, work),
+                unpacked,
+            } => self.on_rehearsed(&host, session, answer, unpacked, store, at, now, work),
+            Command::Recorded {
+                host,
+                session,
+                recorded,
+                unpacked,
+                settled,
+                reply,
+            } => {
+                let from = (host.as_str(), session);
+                let taken =
+                    self.on_recorded(from, &recorded, &unpacked, settled, store, (at, now), work);
+                work.reply(reply, Ok(taken));
+            }
             Command::Gone { host, session } => self.on_gone(&host, session, work),
             Command::FleetComplete => {
                 self.fleet_complete = true;

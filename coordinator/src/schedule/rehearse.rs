@@ -1,7 +1,7 @@
 //! Which training steps are worth a rehearsal, and who makes them. Sizes are lines in the rank, so two ranks of a
 //! family tell all others: ten trials that differ in rank cost two rehearsals. Pure; asks for nothing that is known.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The ranks to rehearse of one family (recipes that differ in rank only): `wanted` are those of trials that wait and
 /// that nothing measured covers, `known` those of which there is a stream. One trial's own rank; of several the lowest
@@ -22,6 +22,21 @@ pub fn ranks(wanted: &BTreeSet<u64>, known: &BTreeSet<u64>) -> Vec<u64> {
             .collect(),
         None => ends.collect::<BTreeSet<u64>>().into_iter().collect(),
     }
+}
+
+/// Ranks whose streams are of no use any more: made by versions that no host has, while one of the stacks in use has
+/// made two others, which tell every rank. `made` is the newest of each rank, with its stack.
+#[must_use]
+pub fn superseded(made: &BTreeMap<u64, &str>, in_use: &BTreeSet<String>) -> Vec<u64> {
+    let mut of: BTreeMap<&str, usize> = BTreeMap::new();
+    for stack in made.values().filter(|stack| in_use.contains(**stack)) {
+        *of.entry(stack).or_default() += 1;
+    }
+    if of.values().all(|ranks| *ranks < 2) {
+        return Vec::new();
+    }
+    let old = made.iter().filter(|(_, stack)| !in_use.contains(**stack));
+    old.map(|(rank, _)| *rank).collect()
 }
 
 /// A host that can rehearse.
@@ -100,6 +115,21 @@ mod tests {
         assert!(of(&[8, 64, 512], &[96, 112]).is_empty());
         assert_eq!(of(&[96, 104, 112], &[104]), [112]);
         assert_eq!(of(&[64], &[96]), [64]);
+    }
+
+    #[test]
+    fn what_older_versions_made_goes_once_newer_ones_tell_all_ranks() {
+        let old = |made: &[(u64, &str)], in_use: &[&str]| {
+            let in_use = in_use.iter().map(|stack| (*stack).to_owned()).collect();
+            superseded(&made.iter().copied().collect(), &in_use)
+        };
+        assert_eq!(old(&[(8, "2"), (16, "1"), (64, "2")], &["2"]), [16]);
+        // One rank of the new kit tells no other: the old ones are what there is.
+        assert!(old(&[(8, "2"), (16, "1"), (64, "1")], &["2"]).is_empty());
+        // A host still has the old versions; or none is known to have any.
+        assert!(old(&[(8, "2"), (16, "1"), (64, "2")], &["1", "2"]).is_empty());
+        assert!(old(&[(8, "2"), (16, "1"), (64, "2")], &[]).is_empty());
+        assert!(old(&[(8, "2"), (16, "1"), (64, "3")], &["2", "3"]).is_empty());
     }
 
     fn worker<'a>(name: &'a str, stack: &'a str, free: u32) -> Worker<'a> {

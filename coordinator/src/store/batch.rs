@@ -27,6 +27,8 @@ pub enum Record {
     Observation(ObservationRecord),
     /// By `key`; its blob is kept before.
     Rehearsal(RehearsalRecord),
+    /// By its key. Its blob is removed after the commit, where nothing else names it.
+    ForgetRehearsal(String),
 }
 
 /// Written whole or not at all.

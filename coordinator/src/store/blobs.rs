@@ -1,4 +1,5 @@
-//! Large values as files named by their SHA-256, under `blobs/`. Written once, never changed, checked when read.
+//! Large values as files named by their SHA-256, under `blobs/`. Written once, never changed, checked when read; removed
+//! only when no record names them any more.
 //!
 //! Refuses to hand out a file whose content is not what its name says.
 
@@ -77,6 +78,20 @@ impl Blobs {
         Ok(bytes)
     }
 
+    /// Not synced: one that comes back after a power loss is only in the way.
+    pub fn remove(&self, digest: &str) -> Result<(), StoreError> {
+        let path = self.folder.join(digest);
+        if !is_digest(digest) {
+            return Err(StoreError::corrupt(&path, "not the name of a blob"));
+        }
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(StoreError::io("remove", &path, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The digests of all blobs.
     pub fn list(&self) -> Result<Vec<String>, StoreError> {
         let names = disk::entries(&self.folder)?;
@@ -128,6 +143,10 @@ mod tests {
             blobs.get("../lock"),
             Err(StoreError::Corrupt { .. })
         ));
+        blobs.remove(&name).unwrap();
+        blobs.remove(&name).unwrap();
+        assert!(matches!(blobs.get(&name), Err(StoreError::Missing { .. })));
+        assert!(blobs.remove("../lock").is_err());
         assert!(matches!(
             blobs.get(&digest(b"other")),
             Err(StoreError::Missing { .. })

@@ -165,6 +165,10 @@ impl Store for SledStore {
         self.tree.blobs.put(bytes)
     }
 
+    fn drop_blob(&self, digest: &str) -> Result<(), StoreError> {
+        self.tree.blobs.remove(digest)
+    }
+
     fn reader(&self) -> Arc<dyn Reader> {
         self.tree.clone()
     }

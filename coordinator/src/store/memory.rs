@@ -109,6 +109,11 @@ impl Store for MemoryStore {
         Ok(digest)
     }
 
+    fn drop_blob(&self, digest: &str) -> Result<(), StoreError> {
+        self.kept().blobs.remove(digest);
+        Ok(())
+    }
+
     fn backup(&self, to: &Path, _: Backup) -> Result<BackupReport, StoreError> {
         Err(StoreError::refused(
             format!("a backup in {}", to.display()),

@@ -83,6 +83,10 @@ pub trait Store: Reader {
     /// Keeps a value by its SHA-256 (hex), durable when it returns. The same value twice is kept once.
     fn put_blob(&self, bytes: &[u8]) -> Result<String, StoreError>;
 
+    /// Removes a value that no record names any more. That nothing names it is the caller's word; one that is not there
+    /// is no error, for a crash may have come in between.
+    fn drop_blob(&self, digest: &str) -> Result<(), StoreError>;
+
     /// Reads for other threads.
     fn reader(&self) -> Arc<dyn Reader>;
 

@@ -98,6 +98,9 @@ fn add(writes: &mut Writes, record: &Record, kept: &impl Pairs) -> Result<(), St
             let value = encode("a rehearsal", rehearsal)?;
             writes.insert(keys::rehearsal(&rehearsal.key), Some(value));
         }
+        Record::ForgetRehearsal(key) => {
+            writes.insert(keys::rehearsal(key), None);
+        }
     }
     Ok(())
 }

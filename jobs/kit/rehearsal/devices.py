@@ -13,15 +13,18 @@ SMALL, LARGE = 8.125, 32.0
 class Device:
     name: str
     workspace_mib: float
-    #: Where attention needs no mask, and where it does: flash, efficient, triton.
+    #: Where attention needs no mask, and where it does: flash, efficient, cudnn, triton.
     plain: str
     masked: str
+    #: How many, and the compute capability: bitsandbytes chooses its kernels by them. Of the T4, RTX 3070 Ti, H200 and
+    #: RTX 5060 Ti; others of their years differ in the number only.
+    multiprocessors: tuple = (0, 0, 0)
 
 
-TURING = Device("turing", SMALL, "efficient", "efficient")
-AMPERE = Device("ampere", SMALL, "flash", "efficient")
-HOPPER = Device("hopper", LARGE, "flash", "efficient")
-BLACKWELL = Device("blackwell", LARGE, "flash", "efficient")
+TURING = Device("turing", SMALL, "efficient", "efficient", (40, 7, 5))
+AMPERE = Device("ampere", SMALL, "flash", "efficient", (48, 8, 6))
+HOPPER = Device("hopper", LARGE, "flash", "cudnn", (132, 9, 0))
+BLACKWELL = Device("blackwell", LARGE, "flash", "efficient", (36, 12, 0))
 ROCM = Device("rocm", LARGE, "triton", "triton")
 ALL = {one.name: one for one in (TURING, AMPERE, HOPPER, BLACKWELL, ROCM)}
 _NAMES = (

@@ -22,9 +22,19 @@ ALL = (
     "untraced_masks",         # masks are made as outside of tracing
     "cuda_autocast_asked",    # PEFT asks whether CUDA's autocast is on
     "contiguous_offload",     # a view that is not contiguous goes to the host through a copy
+    "fused_4bit",             # few rows are multiplied by a 4-bit weight that is not made whole
     "softmax_product",        # softmax's backward makes the product of gradient and result first
+    "half_softmax",           # softmax takes fp16 and gives fp32 without a copy, and back
     "loss_in_fp32",           # under CUDA's autocast cross entropy runs in fp32
 )
+
+
+aten = torch.ops.aten
+PRODUCTS = (aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default)
+#: Rows; bitsandbytes/backends/cuda/ops.py.
+MOST_FUSED = 1536
+#: Of PyTorch's versions from 2.12 on, around a mode's own code.
+WRAPPERS = ("_dynamo/eval_frame.py", "torch/_compile.py", "torch/utils/_python_dispatch.py")
 
 
 class Imitations:
@@ -41,15 +51,13 @@ class Imitations:
 
     def before(self, recorder, func, args):
         """A result that stands for the operation's own, or nothing."""
-        aten = torch.ops.aten
-        if func is aten._local_scalar_dense.default:
+        if func is torch.ops.aten._local_scalar_dense.default:
             return True   # "are all tokens attended to?": yes
-        if func in (aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default):
-            self.matmul(recorder)
         return None
 
-    def matmul(self, recorder):
-        if not self.on("blas_workspaces") or not recorder.workspace:
+    def after(self, recorder, func):
+        """The handle is asked for, and with it the workspace, when the product's own block is there."""
+        if func not in PRODUCTS or not self.on("blas_workspaces") or not recorder.workspace:
             return
         thread = threading.current_thread().name
         if thread not in recorder.handles:
@@ -63,14 +71,26 @@ class Imitations:
         return 0
 
     def in_place(self, recorder, func, args, result):
+        """The engine adds to a gradient where it stands, unless that is a view of another block."""
         if func is not torch.ops.aten.add.Tensor or not self.on("accumulate_in_place"):
             return False
         first = args[0]
         if not isinstance(first, torch.Tensor) or (first.shape, first.dtype) != (result.shape, result.dtype):
             return False
-        if not sys._getframe(2).f_code.co_filename.endswith("graph.py"):
+        if getattr(first, "rehearsed_view", False) or not _by_the_engine():
             return False
         return recorder.storage_moved(first.untyped_storage(), result.untyped_storage())
+
+    def fused(self, rows, layer):
+        """Whether the product takes bitsandbytes' own kernel, by that library's own table for the card."""
+        if not self.on("fused_4bit") or rows > MOST_FUSED or layer.in_features % 64:
+            return False
+        if self.device is devices.ROCM:
+            return rows <= 8
+        try:
+            return _choice(self.device.name, layer.compute_dtype, rows, layer.out_features, layer.in_features)
+        except (ImportError, AttributeError, TypeError):   # a version that has no such kernel
+            return False
 
     # -- what is put in place of library functions while a rehearsal runs
 
@@ -97,6 +117,8 @@ class Imitations:
             if self.on("cuda_autocast_asked"):
                 asked = torch.is_autocast_enabled
                 put(torch, "is_autocast_enabled", lambda *a: asked("cpu"))
+            if self.on("half_softmax"):
+                put(nn.functional, "softmax", self.softmax)
             if self.on("loss_in_fp32"):
                 entropy = nn.functional.cross_entropy
                 put(nn.functional, "cross_entropy", lambda x, *a, **k: entropy(x.float(), *a, **k))
@@ -110,34 +132,70 @@ class Imitations:
             yield
 
     def attention(self, module, q, k, v, mask, dropout=0.0, scaling=None, is_causal=None, **kwargs):
-        half = getattr(torch, self.recipe.half)
-        if self.recipe.autocast and self.on("attention_autocast"):
-            q, k, v = (one.to(half) for one in (q, k, v))
-        groups = module.num_key_value_groups
         kernel = self.device.plain if mask is None else self.device.masked
         if not self.on("attention_kernels"):
             kernel = "efficient"
-        if kernel == "flash" and q.dtype != torch.float32:
-            return Flash.apply(q, k, v).transpose(1, 2).contiguous(), None
+        half = getattr(torch, self.recipe.half)
+        casts = self.recipe.autocast and self.on("attention_autocast")
+        cast = (lambda x: x.to(half)) if casts else (lambda x: x)
+        if kernel == "flash" and (casts or q.dtype != torch.float32):
+            return Flash.apply(cast(q), cast(k), cast(v)).transpose(1, 2).contiguous(), None
+        groups = module.num_key_value_groups
         k, v = _repeated(k, groups), _repeated(v, groups)
-        bias = None if mask is None else self.bias(q, mask)
-        if kernel == "triton":
-            return Triton.apply(q, k, v, bias).transpose(1, 2).contiguous(), None
-        kernel = torch.ops.aten._scaled_dot_product_efficient_attention
-        made = kernel(q, k, v, bias, True, dropout, mask is None, scale=scaling)[0]
-        return made.transpose(1, 2).contiguous(), None
+        q, k, v = cast(q), cast(k), cast(v)
+        kernel = "efficient" if kernel == "flash" else kernel
+        bias = None if mask is None else self.bias(q, mask, kernel)
+        return Whole.apply(q, k, v, bias, kernel).transpose(1, 2).contiguous(), None
 
-    def bias(self, q, mask):
+    def softmax(self, x, dim=None, _stacklevel=3, dtype=None):
+        """aten/src/ATen/native/SoftMax.cpp: fp16 to fp32 is one kernel on a device; bf16 is cast first there, too."""
+        if x.dtype == torch.float16 and dtype == torch.float32:
+            return HalfSoftmax.apply(x, self.on("softmax_product"))
+        return torch.softmax(x, dim, dtype=dtype)
+
+    def bias(self, q, mask, kernel):
+        """A boolean mask in the scores' type; the memory-efficient kernel wants its rows aligned to 8."""
         length = mask.shape[-1]
-        padded = -(-length // 8) * 8 if self.on("aligned_bias") else length
-        bias = q.new_empty(mask.shape[0], 1, mask.shape[2], padded)[..., :length]
-        return bias.expand(-1, q.shape[1], -1, -1)
+        plain = q.new_empty(mask.shape)
+        padded = -(-length // 8) * 8
+        if kernel != "efficient" or padded == length or not self.on("aligned_bias"):
+            return plain
+        return q.new_empty((*mask.shape[:-1], padded))[..., :length]
+
+
+def _choice(name, *product):
+    import bitsandbytes.backends.cuda.ops as ops
+    before, ops._gpu_dispatch_props = ops._gpu_dispatch_props, lambda name: devices.ALL[name].multiprocessors
+    try:
+        return ops._gemm_4bit_use_custom_cuda(name, *product)
+    finally:
+        ops._gpu_dispatch_props = before
+
+
+def _by_the_engine():
+    """Whether an operation was asked for by no Python code but the call of backward."""
+    frame = sys._getframe(3)
+    while frame is not None and frame.f_code.co_filename.replace("\\", "/").endswith(WRAPPERS):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename.endswith("graph.py")
 
 
 def _repeated(x, groups):
-    if groups == 1:
-        return x
-    return x[:, :, None].expand(-1, -1, groups, -1, -1).reshape(x.shape[0], -1, *x.shape[2:])
+    return x if groups == 1 else Repeat.apply(x, groups)
+
+
+class Repeat(torch.autograd.Function):
+    """Keys or values for each head of queries; their gradient comes tokens first and is summed from a copy."""
+
+    @staticmethod
+    def forward(ctx, x, groups):
+        ctx.groups = groups
+        return x[:, :, None].expand(-1, -1, groups, -1, -1).reshape(x.shape[0], -1, *x.shape[2:])
+
+    @staticmethod
+    def backward(ctx, grad):
+        copied = grad.clone(memory_format=torch.contiguous_format)
+        return copied.view(grad.shape[0], -1, ctx.groups, *grad.shape[2:]).sum(2), None
 
 
 def _dropout(x, p=0.5, training=True, inplace=False):
@@ -158,8 +216,27 @@ def _apply(module, fn, recurse=True):
     return module
 
 
+class HalfSoftmax(torch.autograd.Function):
+    """Of fp16 scores in fp32; its gradient is fp16 again."""
+
+    @staticmethod
+    def forward(ctx, x, product):
+        ctx.product = product
+        made = torch.empty_like(x, dtype=torch.float32)
+        ctx.save_for_backward(made)
+        return made
+
+    @staticmethod
+    def backward(ctx, grad):
+        made, = ctx.saved_tensors
+        scratch = torch.empty_like(made) if ctx.product else None
+        given = torch.empty_like(made, dtype=torch.float16)
+        del scratch
+        return given, None
+
+
 class Flash(torch.autograd.Function):
-    """Flash attention's own buffers."""
+    """Flash attention's own buffers: dQ is summed in fp32, rows rounded to 128 and heads to 32 (256 above 192)."""
 
     @staticmethod
     def forward(ctx, q, k, v):
@@ -173,7 +250,8 @@ class Flash(torch.autograd.Function):
         q, k, v, *_ = ctx.saved_tensors
         batch, heads, tokens, width = q.shape
         rows = -(-tokens // 128) * 128
-        scratch = [q.new_empty(batch, rows, heads, width, dtype=torch.float32),
+        wide = -(-width // 32) * 32 if width <= 192 else 256
+        scratch = [q.new_empty(batch, rows, heads, wide, dtype=torch.float32),
                    q.new_empty(batch, heads, rows, dtype=torch.float32)]
         made = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
         if k.shape[1] != heads:
@@ -181,21 +259,27 @@ class Flash(torch.autograd.Function):
         return made
 
 
-class Triton(torch.autograd.Function):
-    """ROCm's attention: it sums dQ where it stands, so that no fp32 copy of it is made."""
+class Whole(torch.autograd.Function):
+    """Kernels that want a head of keys for each of queries: the memory-efficient one, cuDNN's, and ROCm's, which sums
+    dQ where it stands while the others make an fp32 copy of it."""
 
     @staticmethod
-    def forward(ctx, q, k, v, bias):
+    def forward(ctx, q, k, v, bias, kernel):
         batch, heads, tokens, width = q.shape
+        ctx.kernel, ctx.rows = kernel, -(-tokens // 32) * 32 if kernel == "efficient" else tokens
         out = q.new_empty(batch, tokens, heads, width).transpose(1, 2)
-        kept = (q, k, v, out, q.new_empty(batch, heads, tokens, dtype=torch.float32))
-        ctx.save_for_backward(*(kept if bias is None else (*kept, bias)))
+        kept = (q, k, v, q.new_empty(batch, heads, ctx.rows, dtype=torch.float32), out)
+        # They end from the last to the first.
+        ctx.save_for_backward(*(kept if bias is None else (bias, *kept)))
         return out
 
     @staticmethod
     def backward(ctx, grad):
-        q, k, v, _, sums, *_ = ctx.saved_tensors
-        scratch = torch.empty_like(sums)
-        made = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
-        del scratch
-        return (*made, None)
+        saved = ctx.saved_tensors   # all live until the kernel has ended
+        q = saved[-5]
+        batch, heads, tokens, width = q.shape
+        made = [q.new_empty(batch, tokens, heads, width).transpose(1, 2) for _ in range(3)]
+        numel = (0 if ctx.kernel == "triton" else q.numel()) + q.shape[0] * q.shape[1] * ctx.rows
+        scratch = q.new_empty(numel, dtype=torch.float32)
+        del scratch, saved
+        return (*made, None, None)

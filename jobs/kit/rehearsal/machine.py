@@ -28,7 +28,7 @@ class Rehearsal:
         self.recorder.mark(number)
 
     def linear(self, layer, recipe):
-        return stand_ins.linear(layer, recipe)
+        return stand_ins.linear(layer, recipe, self.imitations)
 
     def backward(self, loss, hooks):
         self.recorder.behind = "head"   # until the last layer is run again

@@ -3,6 +3,7 @@
 Lines: `a SIZE LABEL` an allocation (bytes asked for), `f N` the end of the N-th, `E` the cache was emptied, `m K` a
 mark. A label is the module's path and the line of code that asked, `layers.3.mlp.gate_proj modeling_llama.py:164`.
 """
+import functools
 import sys
 import threading
 import weakref
@@ -120,14 +121,22 @@ class Recorder(TorchDispatchMode):
         scratch = self.imitations.scratch(func, args)
         held = self.birth(scratch, self.label()) if scratch else None
         result = func(*args, **(kwargs or {}))
+        if _gives_view(func) and isinstance(result, torch.Tensor):
+            result.rehearsed_view = True
         if self.imitations.in_place(self, func, args, result):
             return result
         for one in torch.utils._pytree.tree_leaves(result):
             if isinstance(one, torch.Tensor):
                 self.storage_born(one.untyped_storage())
+        self.imitations.after(self, func)
         if held:
             self.death(held)
         return result
+
+
+@functools.cache
+def _gives_view(func):
+    return any(given.alias_info is not None and not given.alias_info.is_write for given in func._schema.returns)
 
 
 def _place(path, line):

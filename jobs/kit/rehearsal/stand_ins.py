@@ -13,7 +13,12 @@ class Multiply4bit(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, layer):
         ctx.layer = layer
-        return nn.functional.linear(x, layer.dequantized())
+        if layer.imitations.fused(x.numel() // x.shape[-1], layer):
+            return x.new_empty(*x.shape[:-1], layer.out_features)
+        scales = layer.scales()
+        made = nn.functional.linear(x, layer.whole())
+        del scales   # they live until the product is there
+        return made
 
     @staticmethod
     def backward(ctx, grad):
@@ -21,8 +26,9 @@ class Multiply4bit(torch.autograd.Function):
 
 
 class Linear4bit(bnb.nn.Linear4bit):
-    def __init__(self, layer, recipe):
+    def __init__(self, layer, recipe, imitations):
         nn.Module.__init__(self)
+        self.imitations = imitations
         self.in_features, self.out_features = layer.in_features, layer.out_features
         self.compute_dtype = getattr(torch, recipe.half)
         self.quant_type, self.quant_state = recipe.quant, None
@@ -52,7 +58,8 @@ class Linear4bit(bnb.nn.Linear4bit):
         """PEFT copies a 4-bit layer before it takes the weight's norm for DoRA; a fake tensor cannot be copied so."""
         copy = Linear4bit.__new__(Linear4bit)
         nn.Module.__init__(copy)
-        for name in ("in_features", "out_features", "compute_dtype", "quant_type", "quant_state", "compress_statistics"):
+        for name in ("in_features", "out_features", "compute_dtype", "quant_type", "quant_state", "compress_statistics",
+                     "imitations"):
             setattr(copy, name, getattr(self, name))
         copy.weight = nn.Parameter(torch.empty_like(self.weight), requires_grad=False)
         for name, buffer in self._buffers.items():
@@ -60,14 +67,22 @@ class Linear4bit(bnb.nn.Linear4bit):
         copy.bias = None if self.bias is None else nn.Parameter(torch.empty_like(self.bias), requires_grad=False)
         return copy
 
+    def scales(self):
+        """Nested ones are made whole first; forward adds their offset in a second block."""
+        if not self.compress_statistics:
+            return None
+        whole = torch.empty(self.absmax.numel(), dtype=torch.float32, device=self.absmax.device)
+        return whole, whole + 0.0
+
+    def whole(self):
+        return torch.empty(self.out_features, self.in_features, dtype=self.compute_dtype, device=self.absmax.device)
+
     def dequantized(self, forward=True):
-        """Nested scales come first; in forward their offset is added in a second block."""
-        scales = None
-        if self.compress_statistics:
+        """Outside of a product, and in backward, where the offset is added in place, scales end before it."""
+        scales = self.scales() if forward else None
+        if not forward and self.compress_statistics:
             scales = torch.empty(self.absmax.numel(), dtype=torch.float32, device=self.absmax.device)
-            if forward:
-                scales = scales + 0.0
-        made = torch.empty(self.out_features, self.in_features, dtype=self.compute_dtype, device=self.absmax.device)
+        made = self.whole()
         del scales
         return made
 
@@ -110,7 +125,7 @@ class Multiply8bit(torch.autograd.Function):
 
 
 class Linear8bitLt(bnb.nn.Linear8bitLt):
-    def __init__(self, layer, recipe):
+    def __init__(self, layer, recipe, imitations):
         nn.Module.__init__(self)
         self.in_features, self.out_features = layer.in_features, layer.out_features
         self.index, self.state = None, bnb.MatmulLtState()
@@ -134,5 +149,5 @@ class Linear8bitLt(bnb.nn.Linear8bitLt):
         return Multiply8bit.apply(x, self, bias)
 
 
-def linear(layer, recipe):
-    return (Linear8bitLt if recipe.quant == "int8" else Linear4bit)(layer, recipe)
+def linear(layer, recipe, imitations):
+    return (Linear8bitLt if recipe.quant == "int8" else Linear4bit)(layer, recipe, imitations)

@@ -8,7 +8,7 @@ from torch.utils.checkpoint import checkpoint
 
 
 def loss_of(model, inputs, recipe):
-    """(loss, held): what the caller goes on holding while backward runs, where the recipe says so."""
+    """(loss, held): what the caller goes on holding while backward runs, as the recipe says (`held`)."""
     if recipe.has("chunked_loss"):
         return _in_chunks(model, inputs, recipe), None
     if recipe.has("logits_to_keep"):
@@ -16,9 +16,13 @@ def loss_of(model, inputs, recipe):
         out = model(**inputs.without_labels(), logits_to_keep=recipe.response + 1)
         logits = out.logits[:, :-1].float()
         loss = cross_entropy(logits.reshape(-1, logits.shape[-1]), inputs.response(logits.shape[1]).reshape(-1))
-        return loss, (out, logits)
+        return loss, {"outputs": out, "response": (out, logits), "loss_input": logits}.get(recipe.held)
+    if recipe.held == "loss_input":
+        base = model.get_base_model()
+        logits = model(**inputs.without_labels()).logits.float()
+        return base.loss_function(logits, inputs.labels, logits.shape[-1]), logits
     out = model(**inputs.all())
-    return out.loss, (out if recipe.outputs_held else None)
+    return out.loss, (out if recipe.held == "outputs" else None)
 
 
 def _in_chunks(model, inputs, recipe):
@@ -28,7 +32,7 @@ def _in_chunks(model, inputs, recipe):
     length = recipe.response if recipe.has("logits_to_keep") else hidden.shape[1] - 1
     length = min(length, hidden.shape[1] - 1)
     hidden = hidden[:, -length - 1:-1]
-    targets = inputs.response(length)
+    targets = inputs.labels[:, -length:]   # what is not of the response counts for nothing
     head, cap = base.get_output_embeddings(), getattr(base.config.get_text_config(), "final_logit_softcapping", None)
 
     def piece(states, wanted):
@@ -39,4 +43,4 @@ def _in_chunks(model, inputs, recipe):
 
     pieces = zip(hidden.split(recipe.loss_chunk_tokens, dim=1), targets.split(recipe.loss_chunk_tokens, dim=1))
     total = sum(checkpoint(piece, states, wanted, use_reentrant=False) for states, wanted in pieces)
-    return total / targets.numel()
+    return total / (targets.shape[0] * min(recipe.response, length))

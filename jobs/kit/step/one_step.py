@@ -53,8 +53,6 @@ def run(model, inputs, recipe, machine, losses=None):
             with hooks():
                 loss, held = loss_of(model, inputs, recipe)
             machine.mark(2)
-            if recipe.logits_freed_before_backward and not recipe.outputs_held:
-                held = None
             machine.backward(loss, hooks)
         if losses is not None:
             losses.append(float(loss.detach()))

@@ -43,6 +43,7 @@ pub fn host_record(hello: &v1::Hello) -> Result<HostRecord, Unreadable> {
         devices,
         simulated: host.simulated,
         rehearsals: if host.simulated { 0 } else { host.rehearsals },
+        rehearsal_memory_bytes: host.rehearsal_memory_bytes,
         agent_version: hello.agent_version.clone(),
         spool: hello.spool.clone(),
         time_scale: if host.time_scale > 0.0 {

@@ -140,6 +140,9 @@ pub struct AttemptRecord {
     /// 0: not yet
     #[prost(uint64, tag = "37")]
     pub ended_order: u64,
+    /// what became of the allocation stream that it left; empty: there is none, or not yet
+    #[prost(string, tag = "38")]
+    pub stream: ::prost::alloc::string::String,
 }
 /// A job settled without an attempt deciding it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -210,6 +213,9 @@ pub struct HostRecord {
     /// at a time; 0: never
     #[prost(uint32, tag = "14")]
     pub rehearsals: u32,
+    /// a rehearsal that takes more is ended there; 0: not known
+    #[prost(uint64, tag = "15")]
+    pub rehearsal_memory_bytes: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DeviceRecord {
@@ -249,10 +255,11 @@ pub struct ObservationRecord {
     #[prost(string, tag = "3")]
     pub json: ::prost::alloc::string::String,
 }
-/// A training step that was rehearsed: a pure computation, kept by its content for all hosts. The stream is a blob.
+/// The allocation stream of a training step, kept by its content for all hosts: rehearsed, which is a pure computation, or
+/// recorded by an attempt on a card. The stream is a blob.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RehearsalRecord {
-    /// SHA-256 (hex, shortened) of what follows up to `stack`
+    /// SHA-256 (hex, shortened) of what follows up to `stack`, and `kernels`
     #[prost(string, tag = "1")]
     pub key: ::prost::alloc::string::String,
     /// JSON object: the recipe in the memory model's own words
@@ -263,7 +270,7 @@ pub struct RehearsalRecord {
     pub mode: ::prost::alloc::string::String,
     #[prost(uint64, tag = "4")]
     pub workspace_bytes: u64,
-    /// versions of all that made it, as its host named them
+    /// versions of all that made it, as its host named them; empty: recorded
     #[prost(string, tag = "5")]
     pub stack: ::prost::alloc::string::String,
     /// SHA-256 (hex) of the gzip stream under blobs/
@@ -282,4 +289,13 @@ pub struct RehearsalRecord {
     pub seconds: f64,
     #[prost(uint64, tag = "11")]
     pub at_ms: u64,
+    /// of which cards: turing | ampere | rocm; empty: ampere
+    #[prost(string, tag = "12")]
+    pub kernels: ::prost::alloc::string::String,
+    /// resident memory that the rehearsal took; 0: not known
+    #[prost(uint64, tag = "13")]
+    pub peak_bytes: u64,
+    /// that recorded it; empty: rehearsed
+    #[prost(string, tag = "14")]
+    pub attempt: ::prost::alloc::string::String,
 }

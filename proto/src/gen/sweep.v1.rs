@@ -66,12 +66,12 @@ pub struct TrialDocument {
     #[prost(message, repeated, tag = "7")]
     pub rehearsals: ::prost::alloc::vec::Vec<RehearsalDocument>,
 }
-/// A training step rehearsed without a card.
+/// A training step rehearsed without a card; or recorded on one by an earlier attempt.
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RehearsalDocument {
-    /// queued | running | done | failed
+    /// queued | running | done | failed | recorded
     #[prost(string, tag = "1")]
     pub state: ::prost::alloc::string::String,
     /// train | probe
@@ -100,6 +100,15 @@ pub struct RehearsalDocument {
     /// why it failed
     #[prost(string, optional, tag = "9")]
     pub error: ::core::option::Option<::prost::alloc::string::String>,
+    /// whose attention kernels it is for: turing | ampere (and newer) | rocm
+    #[prost(string, tag = "10")]
+    pub cards: ::prost::alloc::string::String,
+    /// resident memory that the rehearsal took
+    #[prost(double, optional, tag = "11")]
+    pub peak_mib: ::core::option::Option<f64>,
+    /// that recorded it
+    #[prost(string, optional, tag = "12")]
+    pub attempt: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -247,6 +256,9 @@ pub struct AttemptDocument {
     pub grant_mib: ::core::option::Option<f64>,
     #[prost(double, optional, tag = "26")]
     pub step_seconds: ::core::option::Option<f64>,
+    /// what became of the allocation stream that it left
+    #[prost(string, optional, tag = "27")]
+    pub stream: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -380,6 +392,53 @@ pub struct WhyDocument {
     pub hosts: ::prost::alloc::vec::Vec<HostReason>,
     #[prost(message, repeated, tag = "8")]
     pub rehearsals: ::prost::alloc::vec::Vec<RehearsalDocument>,
+    /// where it does not fit some device, or ran out of memory: what its memory is
+    #[prost(message, optional, tag = "9")]
+    pub peak: ::core::option::Option<PeakDocument>,
+    /// the same: the first change to try
+    #[prost(message, optional, tag = "10")]
+    pub advice: ::core::option::Option<FirstAdvice>,
+}
+/// The replayed peak of one job on the device that is nearest to holding it, or on which it ran out of memory.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PeakDocument {
+    #[prost(string, tag = "1")]
+    pub host: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub device: ::prost::alloc::string::String,
+    /// the device is; no replay runs on any
+    #[prost(bool, tag = "3")]
+    pub simulated: bool,
+    /// JSON object, embedded: vram::Peak
+    #[prost(string, tag = "4")]
+    #[serde(serialize_with = "crate::json::embedded")]
+    pub explained: ::prost::alloc::string::String,
+    /// that show more of it
+    #[prost(string, repeated, tag = "5")]
+    pub commands: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// The smallest change that keeps the training's arithmetic; without one, the smallest other. Replayed to fit, or measured.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FirstAdvice {
+    /// a host where it fits then
+    #[prost(string, tag = "1")]
+    pub host: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub device: ::prost::alloc::string::String,
+    /// the device is
+    #[prost(bool, tag = "3")]
+    pub simulated: bool,
+    /// JSON object, embedded: vram::Suggestion
+    #[prost(string, tag = "4")]
+    #[serde(serialize_with = "crate::json::embedded")]
+    pub suggestion: ::prost::alloc::string::String,
+    /// that shows all of them
+    #[prost(string, tag = "5")]
+    pub command: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -411,6 +470,43 @@ pub struct PlanDocument {
     pub hosts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(bool, tag = "6")]
     pub simulated: bool,
+    /// advice was asked for
+    #[prost(bool, tag = "7")]
+    pub advised: bool,
+    /// trials that fit nowhere first, then in the order of the file; none if not asked for
+    #[prost(message, repeated, tag = "8")]
+    pub advice: ::prost::alloc::vec::Vec<AdviceDocument>,
+    /// trials that were left out, as the file has more recipes than are advised at once
+    #[prost(uint32, repeated, tag = "9")]
+    pub not_advised: ::prost::alloc::vec::Vec<u32>,
+}
+/// What would make one recipe fit one class of device: the answer for all trials that have this recipe.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AdviceDocument {
+    /// by index
+    #[prost(uint32, repeated, tag = "1")]
+    pub trials: ::prost::alloc::vec::Vec<u32>,
+    /// of the job whose memory decides: probe | train | bake
+    #[prost(string, tag = "2")]
+    pub kind: ::prost::alloc::string::String,
+    /// name of the class of device
+    #[prost(string, tag = "3")]
+    pub device: ::prost::alloc::string::String,
+    /// that have such a device
+    #[prost(string, repeated, tag = "4")]
+    pub hosts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// the devices are
+    #[prost(bool, tag = "5")]
+    pub simulated: bool,
+    /// false: these trials fit no device that is known
+    #[prost(bool, tag = "6")]
+    pub fits_elsewhere: bool,
+    /// JSON object, embedded: vram::Advice, on the roomiest device of the class
+    #[prost(string, tag = "7")]
+    #[serde(serialize_with = "crate::json::embedded")]
+    pub answer: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -524,6 +620,9 @@ pub struct SubmitReply {
 pub struct PlanRequest {
     #[prost(message, optional, tag = "1")]
     pub file: ::core::option::Option<SweepFile>,
+    /// search what would make trials fit where they do not: seconds for each recipe
+    #[prost(bool, tag = "2")]
+    pub advise: bool,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -2687,7 +2786,7 @@ pub mod vram_server {
 #[serde(rename_all = "snake_case")]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AgentMessage {
-    #[prost(oneof = "agent_message::Message", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "agent_message::Message", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub message: ::core::option::Option<agent_message::Message>,
 }
 /// Nested message and enum types in `AgentMessage`.
@@ -2708,13 +2807,15 @@ pub mod agent_message {
         CanRehearse(super::CanRehearse),
         #[prost(message, tag = "6")]
         Rehearsed(super::Rehearsed),
+        #[prost(message, tag = "7")]
+        Recorded(super::Recorded),
     }
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CoordinatorMessage {
-    #[prost(oneof = "coordinator_message::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "coordinator_message::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
     pub message: ::core::option::Option<coordinator_message::Message>,
 }
 /// Nested message and enum types in `CoordinatorMessage`.
@@ -2739,6 +2840,8 @@ pub mod coordinator_message {
         Rehearse(super::Rehearse),
         #[prost(message, tag = "8")]
         ForgetRehearsal(super::ForgetRehearsal),
+        #[prost(message, tag = "9")]
+        RecordedAck(super::RecordedAck),
     }
 }
 #[derive(serde::Serialize)]
@@ -2781,6 +2884,9 @@ pub struct HostInfo {
     /// at a time; 0: never. Whether it can is said by CanRehearse, once it is known
     #[prost(uint32, tag = "7")]
     pub rehearsals: u32,
+    /// a rehearsal that takes more is ended there; 0 where an older agent does not say
+    #[prost(uint64, tag = "8")]
+    pub rehearsal_memory_bytes: u64,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -3042,6 +3148,9 @@ pub struct CanRehearse {
     pub stack: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
     pub why_not: ::prost::alloc::string::String,
+    /// keys of the rehearsals that run or wait there, maybe asked for before a restart
+    #[prost(string, repeated, tag = "3")]
+    pub held: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// One training step under fake tensors, on the CPU: no device is touched.
 #[derive(serde::Serialize)]
@@ -3062,6 +3171,9 @@ pub struct Rehearse {
     pub workspace_bytes: u64,
     #[prost(uint64, tag = "5")]
     pub time_limit_ms: u64,
+    /// whose attention kernels: turing | ampere | rocm; empty: ampere
+    #[prost(string, tag = "6")]
+    pub device: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -3099,6 +3211,39 @@ pub struct Rehearsed {
     /// of the error, for people
     #[prost(string, tag = "7")]
     pub message: ::prost::alloc::string::String,
+    /// what was rehearsed for, as in Rehearse; an older agent says nothing
+    #[prost(string, tag = "8")]
+    pub device: ::prost::alloc::string::String,
+    /// resident memory of the rehearsal and all below it, at its highest; 0: not known
+    #[prost(uint64, tag = "9")]
+    pub peak_bytes: u64,
+}
+/// What the program of an ended attempt wrote to $SWEEP_STREAM_FILE.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Recorded {
+    #[prost(string, tag = "1")]
+    pub attempt: ::prost::alloc::string::String,
+    /// gzip, as it was written; empty with an error
+    #[prost(bytes = "vec", tag = "2")]
+    pub stream: ::prost::alloc::vec::Vec<u8>,
+    /// a word where the agent does not send it: too_large | garbage | unreadable
+    #[prost(string, tag = "3")]
+    pub error: ::prost::alloc::string::String,
+    /// of the error, for people
+    #[prost(string, tag = "4")]
+    pub message: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RecordedAck {
+    #[prost(string, tag = "1")]
+    pub attempt: ::prost::alloc::string::String,
+    /// what became of it, for people
+    #[prost(string, tag = "2")]
+    pub note: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -10,7 +10,7 @@ use rustix::process::{
     Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, prlimit, setpriority_process, waitid,
 };
 
-use super::processes::{descendants, kill, kill_group, pid_of, resident};
+use super::processes::{descendants, kill, kill_group, pid_of, resident, resident_peak};
 use super::reins::die_with_parent;
 use crate::os::Exit;
 
@@ -55,6 +55,12 @@ impl Lowly {
     pub fn resident(&self) -> u64 {
         let below = descendants(self.child.id());
         below.into_iter().map(resident).sum::<u64>() + resident(self.child.id())
+    }
+
+    /// Bytes that it alone had resident at its highest so far, by the kernel's own count.
+    #[must_use]
+    pub fn peak(&self) -> u64 {
+        resident_peak(self.child.id())
     }
 
     /// It stays unburied until [`Lowly::end`], so that its group cannot become another's.

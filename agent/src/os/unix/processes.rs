@@ -91,8 +91,17 @@ fn descendants_by_parent(root: u32) -> Vec<u32> {
 
 /// Bytes resident now.
 pub(super) fn resident(pid: u32) -> u64 {
+    status_bytes(pid, "VmRSS:")
+}
+
+/// At its highest, what lay between two looks among it.
+pub(super) fn resident_peak(pid: u32) -> u64 {
+    status_bytes(pid, "VmHWM:")
+}
+
+fn status_bytes(pid: u32, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<u64>().ok());
     kib.unwrap_or(0) * 1024
 }

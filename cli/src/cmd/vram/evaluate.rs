@@ -1,9 +1,14 @@
-//! `sweep vram evaluate ROWS.jsonl`: predictions for a table of measured steps, beside what was measured. Learns from
-//! other tables or from the other rows, if asked to; from nothing else, not even the shipped measurements.
+//! `sweep vram evaluate ROWS.jsonl`: predictions for a table of measured steps, beside what was measured; from the
+//! shapes, or from rehearsals of the same code. Learns from other tables or from rows of this one, if asked to; from
+//! nothing else, not even the shipped measurements.
 
 use std::path::PathBuf;
 
+use serde::Serialize;
+use vram::{Evaluation, LearnFrom};
+
 use super::input;
+use super::rehearse::{Rehearsed, Rehearsing, rehearse};
 use crate::context::Context;
 use crate::error::{Error, Exit};
 use crate::{out, render};
@@ -22,6 +27,20 @@ pub struct Args {
     /// Learn from the other rows of the table, for each row
     #[arg(long)]
     pub leave_one_out: bool,
+    /// Learn from the first row of each model, card and program, for the rows after it
+    #[arg(long, conflicts_with = "leave_one_out")]
+    pub learn_first: bool,
+    #[command(flatten)]
+    pub rehearsing: Rehearsing,
+}
+
+#[derive(Serialize)]
+pub struct Document {
+    #[serde(flatten)]
+    pub evaluation: Evaluation,
+    /// Only with `--rehearse`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rehearsal: Option<Rehearsed>,
 }
 
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Error> {
@@ -32,7 +51,18 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Error> {
         .map(|path| input::table(path))
         .collect::<Result<_, _>>()?;
     let texts: Vec<&str> = others.iter().map(String::as_str).collect();
-    let evaluation = vram::evaluate(&rows, &texts, args.leave_one_out).map_err(|error| {
+    let learn = LearnFrom {
+        tables: &texts,
+        other_rows: args.leave_one_out,
+        first_row: args.learn_first,
+    };
+    let (streams, rehearsal) = if args.rehearsing.rehearse {
+        let (streams, rehearsal) = rehearse(&args.rehearsing, &args.rows, &rows, context)?;
+        (streams, Some(rehearsal))
+    } else {
+        Default::default()
+    };
+    let evaluation = vram::evaluate_with(&rows, streams, learn).map_err(|error| {
         // Which of the tables it stands in is found by reading them one by one, in their order.
         let paths = std::iter::once(&args.rows).chain(&args.learn_from);
         let tables = paths.zip(std::iter::once(rows.as_str()).chain(texts.iter().copied()));
@@ -45,7 +75,11 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Error> {
             in_its_line(&error.message)
         ))
     })?;
-    out::document(context, &evaluation, render::vram::evaluate::text)?;
+    let document = Document {
+        evaluation,
+        rehearsal,
+    };
+    out::document(context, &document, render::vram::evaluate::text)?;
     Ok(Exit::DONE)
 }
 

@@ -2,11 +2,12 @@
 //! nothing on any card and changes nothing; only `--ask` and `report` need a coordinator's knowledge.
 
 mod advise;
-mod evaluate;
+pub mod evaluate;
 mod explain;
 mod input;
 mod known;
 mod predict;
+pub mod rehearse;
 mod replay;
 mod report;
 mod rows;

@@ -1,6 +1,6 @@
 //! `sweep vram advise` for people: what fits, and what was tried.
 
-use vram::{Advice, ReplayStatus, Tried};
+use vram::{Advice, ReplayStatus, Source, Tried};
 
 use super::{tenth, tenth_if, word};
 use crate::render::table::{Kind, Table};
@@ -50,6 +50,7 @@ pub fn text(advice: &Advice) -> String {
 
 fn replayed(one: &Tried) -> String {
     match one.status {
+        None if one.rests_on.source == Source::Measured => "measured there".to_owned(),
         None => "-".to_owned(),
         Some(ReplayStatus::Ok) => format!("ran, {} MiB reserved", tenth_if(one.reserved_mib)),
         Some(ReplayStatus::Oom) => {

@@ -1,8 +1,10 @@
 //! `sweep vram evaluate` for people: how far off, and the rows where it is farthest.
 
-use vram::{Errors, EvaluatedRow, Evaluation, VerdictKind};
+use vram::{Errors, EvaluatedRow, VerdictKind};
 
 use super::{percent, tenth_if};
+use crate::cmd::vram::evaluate::Document;
+use crate::cmd::vram::rehearse::{Noted, Rehearsed};
 use crate::render::format::{count, short, unknown};
 use crate::render::paint::paint;
 use crate::render::table::{Kind, Table};
@@ -11,7 +13,8 @@ use crate::render::wrap;
 /// `--json` has all.
 const ROWS_SHOWN: usize = 10;
 
-pub fn text(evaluation: &Evaluation) -> String {
+pub fn text(document: &Document) -> String {
+    let evaluation = &document.evaluation;
     let summary = &evaluation.summary;
     let mut table = Table::new(&[
         ("", Kind::Text),
@@ -24,6 +27,8 @@ pub fn text(evaluation: &Evaluation) -> String {
         ("peak allocated", &summary.allocated),
         ("peak reserved", &summary.reserved),
         ("before the step", &summary.pre_step),
+        ("forward's peak", &summary.forward),
+        ("backward's peak", &summary.backward),
     ] {
         table.row(std::iter::once(name.to_owned()).chain(figures(errors)));
     }
@@ -40,8 +45,33 @@ pub fn text(evaluation: &Evaluation) -> String {
         "{rows}; absolute errors\n\n{table}\n{}",
         wrap::paragraph(&line, 0, 4)
     );
+    if let Some(rehearsal) = &document.rehearsal {
+        text.push_str(&rehearsed(rehearsal));
+    }
     text.push_str(&worst(&evaluation.rows));
     paint(&text)
+}
+
+fn rehearsed(rehearsal: &Rehearsed) -> String {
+    let mut text = format!("\nrehearsed: {}", count(rehearsal.streams as u64, "stream"));
+    if let Some(seconds) = rehearsal.longest_seconds {
+        text.push_str(&format!(", the longest made in {seconds:.0} s"));
+    }
+    if let Some(mib) = rehearsal.most_host_mib {
+        text.push_str(&format!(", at most {mib:.0} MiB of host memory"));
+    }
+    text.push('\n');
+    let mut said: Vec<&str> = Vec::new();
+    for Noted { line, message } in &rehearsal.failed {
+        text.push_str(&format!("row {line} was not rehearsed: {message}\n"));
+    }
+    for Noted { message, .. } in &rehearsal.doubts {
+        if !said.contains(&message.as_str()) {
+            said.push(message);
+            text.push_str(&format!("doubt: {message}\n"));
+        }
+    }
+    text
 }
 
 /// Rows, then median, ninth decile and maximum.

@@ -1,10 +1,11 @@
 //! `sweep vram explain` for people: the peak, where it falls, and what is alive there by module and by line.
 
-use vram::{Explanation, ReplayStatus};
+use vram::{Explanation, ReplayStatus, Wanted};
 
 use super::replay::alive;
 use super::{tenth, tenth_if};
-use crate::render::table::{Kind, Table};
+use crate::render::table::{Kind, Table, printable};
+use crate::render::wrap;
 
 const MODULES_SHOWN: usize = 12;
 const BLOCKS_SHOWN: usize = 20;
@@ -14,16 +15,18 @@ pub fn text(explained: &Explanation) -> String {
     let ending = match answer.status {
         ReplayStatus::Ok => String::new(),
         ReplayStatus::Oom => format!(
-            "; then out of memory, wanting {} MiB more",
-            tenth_if(answer.oom_wanted_mib)
+            "; then out of memory, wanting {} MiB more{}",
+            tenth_if(answer.oom_wanted_mib),
+            explained.wanted.as_ref().map_or_else(String::new, wanted)
         ),
     };
     let peak = format!(
-        "peak allocated {} MiB in {}, reserved {} MiB{ending}\n",
+        "peak allocated {} MiB in {}, reserved {} MiB{ending}",
         tenth(answer.allocated_mib),
         explained.peak_stage,
         tenth(answer.reserved_mib),
     );
+    let peak = wrap::paragraph(&printable(&peak), 0, 4);
     let mut modules = Table::new(&[
         ("MODULE", Kind::Text),
         ("MiB", Kind::Figure),
@@ -34,4 +37,15 @@ pub fn text(explained: &Explanation) -> String {
     }
     let blocks = alive(&answer.alive_at_peak, BLOCKS_SHOWN);
     format!("{peak}\n{modules}{blocks}")
+}
+
+/// What asked for the block that found no place, when, and how full it was.
+fn wanted(one: &Wanted) -> String {
+    format!(
+        " for {} in {}, with {} MiB allocated and {} reserved",
+        one.label,
+        one.stage,
+        tenth(one.allocated_mib),
+        tenth(one.reserved_mib)
+    )
 }

@@ -2,13 +2,13 @@
 //! long. Chooses none: that is `schedule::rehearse`'s.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Instant;
 
 use jobs::spec::DeviceKind;
 use proto::convert;
+use vram::Bytes;
 
-use super::{LOOKING, OUT_OF_REACH, Stack, TIME_LIMIT};
+use super::{LOOKING, OUT_OF_REACH, Stack, Subject, TIME_LIMIT};
 use crate::engine::{Host, State, Work};
 use crate::schedule::rehearse::Worker;
 
@@ -23,10 +23,14 @@ impl State {
         hosts.filter(move |host| host.is_up(now, heartbeat) && !host.record.drained)
     }
 
+    /// One of which it is not known yet whether it can: it is finding out, or may be about to return after a start of
+    /// this coordinator.
     pub(super) fn looking(&self, now: Instant) -> Option<String> {
+        let returns = !self.fleet_settled(now);
         let looks = |host: &&Host| match host.stack {
             Stack::Looking(since) => {
-                host.is_up(now, self.timing.heartbeat) && now.duration_since(since) < LOOKING
+                let here = host.is_up(now, self.timing.heartbeat) || returns;
+                here && !host.record.drained && now.duration_since(since) < LOOKING
             }
             _ => false,
         };
@@ -53,7 +57,7 @@ impl State {
     /// The hosts where it is not to be tried now, and those where it never is again.
     pub(super) fn barred<'a>(
         &self,
-        family: &Arc<str>,
+        subject: &Subject,
         rank: u64,
         able: &[&'a Host],
         now: Instant,
@@ -61,12 +65,17 @@ impl State {
         let (mut barred, mut for_good) = (BTreeSet::new(), BTreeSet::new());
         for host in able {
             let name = host.record.name.as_str();
-            let of_family = self
-                .book
-                .failures
-                .iter()
-                .filter(|((of, _, on), _)| of == family && on.as_str() == name);
-            for ((_, at, _), failure) in of_family {
+            let allows = Bytes(host.record.rehearsal_memory_bytes);
+            for ((_, at, on), failure) in self.book.failed(subject) {
+                // What was too little for the one is for the other; one that does not say is worth a try.
+                let too_little = failure.memory.is_some_and(|had| allows <= had);
+                if too_little && allows > Bytes::ZERO {
+                    for_good.insert(name);
+                    barred.insert(name);
+                }
+                if on.as_str() != name {
+                    continue;
+                }
                 // What a recipe lacks it lacks at every rank.
                 if failure.last {
                     for_good.insert(name);
@@ -80,12 +89,16 @@ impl State {
     }
 
     /// Of what is there of the family, or under way, if somebody still has it.
-    pub(super) fn stack_of(&self, family: &Arc<str>, stacks: &BTreeSet<&str>) -> Option<&str> {
-        let made = self.book.families.get(family).into_iter();
+    pub(super) fn stack_of(&self, subject: &Subject, stacks: &BTreeSet<&str>) -> Option<&str> {
+        let made = self.book.families.get(subject).into_iter();
         let made = made
             .flat_map(|known| known.made.values())
             .map(|record| &record.stack);
-        let asked = self.book.asked.values().filter(|one| one.family == *family);
+        let asked = self
+            .book
+            .asked
+            .values()
+            .filter(|one| one.subject == *subject);
         let mut all = made.chain(asked.map(|one| &one.stack)).map(String::as_str);
         all.find(|stack| stacks.contains(stack))
     }

@@ -1,23 +1,21 @@
 //! What hosts answer: whether they can rehearse, and what a rehearsal came to. A stream is on the disk before anything
 //! follows from it; a failure is remembered for its host, and once no host is left the trial goes on without.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use proto::store::v1::RehearsalRecord;
 use proto::v1::{CanRehearse, Rehearsed};
-use vram::{Bytes, Stream};
+use vram::{Bytes, Kernels};
 
-use super::ask::Wanted;
-use super::content::{mode_word, workload_of};
-use super::{Asked, BACKOFF, Failure, Stack, TRIES, WORKSPACE, Warming};
+use super::content::{Unpacked, made_of, mode_word, workload_of};
+use super::{Asked, BACKOFF, Failure, Stack, TRIES, WORKSPACE};
 use crate::engine::{State, Work};
 use crate::store::Store;
 
 /// Where another try on another day comes to the same.
 const FINAL: [&str; 1] = ["bad_recipe"];
+/// Of the host's memory.
+const OUT_OF_MEMORY: &str = "out_of_memory";
 
 impl State {
     pub(in crate::engine) fn on_can_rehearse(
@@ -34,6 +32,7 @@ impl State {
         let Some(known) = self.hosts.get_mut(host) else {
             return;
         };
+        let held_there = can.held.clone();
         let before = known.stack.can().map(str::to_owned);
         known.stack = match can.stack.as_str() {
             "" => Stack::Cannot(can.why_not),
@@ -41,9 +40,17 @@ impl State {
         };
         let now_can = known.stack.can().map(str::to_owned);
         if before != now_can {
-            // Another stack, another chance.
-            self.book.failures.retain(|(_, _, on), _| on != host);
+            // Another stack, another chance; but what was too little memory is too little still.
+            let allows = Bytes(known.record.rehearsal_memory_bytes);
+            let still = |failure: &Failure| {
+                let too_little = failure.memory.is_some_and(|had| allows <= had);
+                too_little && now_can.as_ref() == Some(&failure.stack)
+            };
+            self.book
+                .failures
+                .retain(|(_, _, on), failure| on != host || still(failure));
         }
+        self.note_strays(host, &held_there);
         let held = self
             .book
             .asked
@@ -62,14 +69,14 @@ impl State {
         work.dirty = true;
     }
 
-    /// `stream` is what its bytes say, read before by somebody who had the time.
+    /// `unpacked` is what its bytes say, read before by somebody who had the time.
     #[allow(clippy::too_many_arguments)]
     pub(in crate::engine) fn on_rehearsed(
         &mut self,
         host: &str,
         session: u64,
         answer: Rehearsed,
-        stream: Result<Stream, String>,
+        unpacked: Result<Unpacked, String>,
         store: &mut dyn Store,
         at: u64,
         now: Instant,
@@ -84,8 +91,8 @@ impl State {
             return;
         }
         work.dirty = true;
-        let taken = match (answer.error.as_str(), stream) {
-            ("", Ok(stream)) => self.keep_rehearsal(host, &answer, stream, store, (at, now), work),
+        let taken = match (answer.error.as_str(), unpacked) {
+            ("", Ok(one)) => self.keep_rehearsal(host, &answer, one, store, (at, now), work),
             ("", Err(why)) => Err(("garbage".to_owned(), why)),
             (error, _) => Err((error.to_owned(), answer.message.clone())),
         };
@@ -102,7 +109,7 @@ impl State {
         &mut self,
         host: &str,
         answer: &Rehearsed,
-        stream: Stream,
+        unpacked: Unpacked,
         store: &mut dyn Store,
         (at, now): (u64, Instant),
         work: &mut Work,
@@ -111,6 +118,16 @@ impl State {
             return Ok(());
         };
         let garbage = |why: &str| ("garbage".to_owned(), why.to_owned());
+        // An agent of before knows no other cards, and says nothing of them.
+        let cards = Kernels::from_word(match answer.device.as_str() {
+            "" => Kernels::default().as_str(),
+            device => device,
+        });
+        if cards != Some(asked.subject.kernels) {
+            let asked = asked.subject.kernels.as_str();
+            let why = format!("its host cannot rehearse for {asked}: its agent is older");
+            return Err(("other_cards".to_owned(), why));
+        }
         let record = record(host, answer, &asked, at);
         let workload = workload_of(&record).ok_or_else(|| garbage("its settings are lost"))?;
         let blob = store.put_blob(&answer.stream);
@@ -118,59 +135,27 @@ impl State {
             blob: blob.map_err(|error| ("not_kept".to_owned(), error.to_string()))?,
             ..record
         };
-        let doubtful = !record.doubts.is_empty();
-        if !self
-            .sizes
-            .learn_stream(&workload, WORKSPACE, stream, doubtful)
-        {
+        let stream = unpacked.stream;
+        if !self.sizes.learn_stream(&workload, made_of(&record), stream) {
             return Err(garbage("its stream has no step"));
         }
+        work.unused
+            .extend(self.book.blob_of(&asked.subject, &record.key));
         let text = said(&record, asked.rank);
         self.tell_family(&answer.key, at, text, work);
         self.book.remember(record.clone());
-        self.book.read(&workload);
+        self.book.read(&record);
         self.book.last_done = Some(now);
         work.write(record);
-        self.warm(&asked.family, host, work);
+        self.warm(&asked.subject, host, true, work);
         Ok(())
-    }
-
-    /// Replays the family's streams for all that needs them, beside the engine's thread: it takes seconds.
-    fn warm(&mut self, family: &Arc<str>, host: &str, work: &mut Work) {
-        let done = Arc::<AtomicBool>::default();
-        self.book.warming.push(Warming {
-            family: family.clone(),
-            host: host.to_owned(),
-            done: done.clone(),
-        });
-        let family = family.clone();
-        work.then(move |state| {
-            let (needs, classes) = state.sizes.asked_of(&family);
-            let knowledge = state.sizes.shared_knowledge();
-            let ask = {
-                let done = done.clone();
-                move || {
-                    for workload in &needs {
-                        for class in &classes {
-                            let _ = vram::estimate(workload, class, &knowledge);
-                        }
-                    }
-                    done.store(true, Ordering::Release);
-                }
-            };
-            let thread = std::thread::Builder::new().name("replays".into());
-            if thread.spawn(ask).is_err() {
-                // Then the next round does it itself.
-                done.store(true, Ordering::Release);
-            }
-        });
     }
 
     pub(super) fn note_failure(&mut self, key: &str, error: &str, message: &str, now: Instant) {
         let Some(asked) = self.book.asked.get(key) else {
             return;
         };
-        let place = (asked.family.clone(), asked.rank, asked.host.clone());
+        let place = (asked.subject.clone(), asked.rank, asked.host.clone());
         let before = self.book.failures.get(&place);
         let tries = before.map_or(0, |failure| failure.tries) + 1;
         let failure = Failure {
@@ -179,17 +164,33 @@ impl State {
             tries,
             until: now + BACKOFF,
             last: tries >= TRIES || FINAL.contains(&error),
+            memory: self.too_little(&asked.host, error),
+            stack: asked.stack.clone(),
         };
         if FINAL.contains(&error) {
             // Every host of this stack would say the same.
             let alike = self.hosts.values();
             let alike = alike.filter(|host| host.stack.can() == Some(asked.stack.as_str()));
             for host in alike {
-                let place = (asked.family.clone(), asked.rank, host.record.name.clone());
+                let place = (asked.subject.clone(), asked.rank, host.record.name.clone());
                 self.book.failures.insert(place, failure.clone());
             }
         }
         self.book.failures.insert(place, failure);
+    }
+
+    /// What the host allows a rehearsal, where that was not enough.
+    fn too_little(&self, host: &str, error: &str) -> Option<Bytes> {
+        let allows = self.hosts.get(host)?.record.rehearsal_memory_bytes;
+        (error == OUT_OF_MEMORY && allows > 0).then_some(Bytes(allows))
+    }
+
+    /// What it does that nobody here has asked for: a coordinator that was here before has.
+    fn note_strays(&mut self, host: &str, held: &[String]) {
+        let asked = &self.book.asked;
+        let is_stray = |key: &&String| asked.get(*key).is_none_or(|one| one.host != host);
+        let strays = held.iter().filter(is_stray).cloned().collect();
+        self.book.strays.insert(host.to_owned(), strays);
     }
 
     /// Those who watch a sweep that this is for are told.
@@ -202,58 +203,11 @@ impl State {
                 let need = open.need(*trial, *kind).into_iter();
                 let needs = need.chain(open.need(*trial, jobs::Kind::Train));
                 let mut families = needs.filter_map(|need| self.sizes.family(need));
-                families.any(|(family, _)| *family == asked.family)
+                families.any(|(family, _)| *family == asked.subject.family)
             };
             if let Some((trial, kind)) = open.ready.iter().find(of_it) {
                 let id = open.job_id(*trial, *kind);
                 work.tell(open.number, at, id, "rehearsed", text.clone());
-            }
-        }
-    }
-
-    /// Streams that were too many to be read at the start, for sweeps that ask for them now.
-    pub(super) fn read_older(&mut self, wanted: &BTreeMap<Arc<str>, Wanted>) {
-        let families = wanted.keys().filter_map(|family| {
-            let known = self.book.families.get(family)?;
-            (!known.unread.is_empty()).then(|| family.clone())
-        });
-        for family in families.collect::<Vec<_>>() {
-            let Some(known) = self.book.families.get(&family) else {
-                continue;
-            };
-            let unread = known.unread.iter().filter_map(|rank| known.made.get(rank));
-            for record in unread.cloned().collect::<Vec<_>>() {
-                self.read_rehearsal(&record);
-            }
-            self.sizes.count_streams(&family);
-        }
-    }
-
-    /// From its blob into the memory model. One that is damaged is forgotten: it can be made again.
-    pub(in crate::engine) fn read_rehearsal(&mut self, record: &RehearsalRecord) {
-        let Some(workload) = workload_of(record) else {
-            return;
-        };
-        let read = |bytes: Vec<u8>| Stream::read(&bytes).map_err(|error| error.to_string());
-        let stream = self
-            .reader
-            .blob(&record.blob)
-            .map_err(|error| error.to_string());
-        match stream.and_then(read) {
-            Ok(stream) => {
-                let workspace = Bytes(record.workspace_bytes);
-                let doubtful = !record.doubts.is_empty();
-                self.sizes
-                    .learn_stream(&workload, workspace, stream, doubtful);
-                self.book.read(&workload);
-            }
-            Err(error) => {
-                tracing::warn!(
-                    key = record.key,
-                    error,
-                    "a rehearsal that was kept cannot be read; it is made again"
-                );
-                self.book.lose(&workload);
             }
         }
     }
@@ -277,6 +231,9 @@ fn record(host: &str, answer: &Rehearsed, asked: &Asked, at: u64) -> RehearsalRe
         host: host.to_owned(),
         seconds: answer.seconds,
         at_ms: at,
+        kernels: asked.subject.kernels.as_str().to_owned(),
+        peak_bytes: answer.peak_bytes,
+        attempt: String::new(),
     }
 }
 
@@ -287,16 +244,20 @@ fn cut(text: &str) -> String {
     text.chars().take(DOUBT_MAX).collect()
 }
 
-/// `rank 96 rehearsed on box in 52 s (torch 2.15, ...)`
-pub(in crate::engine) fn said(record: &RehearsalRecord, rank: u64) -> String {
+/// `rank 96 rehearsed on box in 52 s with 1330 MiB (torch 2.15, ...)`
+fn said(record: &RehearsalRecord, rank: u64) -> String {
     let versions: Vec<String> = record
         .versions
         .iter()
         .map(|(name, version)| format!("{name} {version}"))
         .collect();
     let (host, seconds) = (&record.host, record.seconds);
+    let memory = match record.peak_bytes {
+        0 => String::new(),
+        bytes => format!(" with {:.0} MiB", Bytes(bytes).mib()),
+    };
     format!(
-        "rank {rank} rehearsed on {host} in {seconds:.0} s ({})",
+        "rank {rank} rehearsed on {host} in {seconds:.0} s{memory} ({})",
         versions.join(", ")
     )
 }

@@ -1,11 +1,15 @@
 //! Predictions for a table of measured steps, beside what was measured: the answer of `sweep vram evaluate`.
 //! Each row is planned, rehearsed and replayed; rows of other tables (or the other rows of this one) may correct it.
-//! A row that ran out of memory counts for verdicts only.
+//! Streams that were made elsewhere take the place of its own rehearsal from the shapes.
+
+mod answer;
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+pub(crate) use answer::errors;
+pub use answer::{Errors, EvaluatedRow, Evaluation, Summary, VerdictCounts};
 
 use crate::architecture::Architecture;
 use crate::knowledge::features;
@@ -15,77 +19,16 @@ use crate::replay::{Peaks, ReplaySettings, run};
 use crate::row::Row;
 use crate::step::{Plan, stream};
 use crate::stream::Stream;
-use crate::streams::{self, BAND_INT8, Origin};
+use crate::streams::{self, BAND_INT8, DOUBT, Origin};
 use crate::verdict::VerdictKind;
 use crate::{Bytes, MIB};
+use answer::summary;
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("read row {line} of the table: {message}")]
 pub struct EvaluateError {
     pub line: usize,
     pub message: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EvaluatedRow {
-    pub line: usize,
-    pub model: Option<String>,
-    pub gpu: Option<String>,
-    pub quant: Option<String>,
-    pub rank: u64,
-    pub batch: u64,
-    pub seq_len: u64,
-    /// Absent where the activations of the model's family are not known.
-    pub predicted_allocated_mib: Option<f64>,
-    pub measured_allocated_mib: Option<f64>,
-    pub allocated_error_pct: Option<f64>,
-    pub predicted_reserved_mib: Option<f64>,
-    pub measured_reserved_mib: Option<f64>,
-    pub reserved_error_pct: Option<f64>,
-    pub predicted_pre_step_mib: Option<f64>,
-    pub measured_pre_step_mib: Option<f64>,
-    pub pre_step_error_pct: Option<f64>,
-    pub predicted_after_load_mib: Option<f64>,
-    pub limit_mib: Option<f64>,
-    /// Against `limit_mib`, where the row has one.
-    pub verdict: Option<VerdictKind>,
-    /// What the failing allocation would ask for, where the replay runs out.
-    pub predicted_oom_wanted_mib: Option<f64>,
-    pub status: Option<String>,
-    /// What the prediction rests on: the stream of the shapes (`replayed`) or of the program's code (`rehearsed`), or
-    /// `learned` where measurements corrected it.
-    pub source: String,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Errors {
-    pub n: usize,
-    pub median_pct: Option<f64>,
-    pub p90_pct: Option<f64>,
-    pub max_pct: Option<f64>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VerdictCounts {
-    pub false_fits: usize,
-    pub false_too_large: usize,
-    pub uncertain: usize,
-    pub n: usize,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Summary {
-    pub n: usize,
-    pub allocated: Errors,
-    pub reserved: Errors,
-    pub pre_step: Errors,
-    pub verdicts: VerdictCounts,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Evaluation {
-    pub rows: Vec<EvaluatedRow>,
-    pub summary: Summary,
 }
 
 /// A row as planned and rehearsed.
@@ -101,6 +44,27 @@ struct Known {
     peaks: Peaks,
     /// The stream is of the real program's code, not of the shapes.
     from_code: bool,
+    doubtful: bool,
+}
+
+/// What rehearsing a row's recipe elsewhere gave.
+#[derive(Clone, Debug)]
+pub struct Brought {
+    /// Nothing where it could not be rehearsed: then nothing is predicted.
+    pub stream: Option<Stream>,
+    /// By versions or along a path that was never compared with a card: a wider band.
+    pub doubtful: bool,
+}
+
+/// What may correct the prediction of a row; nothing by default.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LearnFrom<'a> {
+    /// Other tables of JSON lines.
+    pub tables: &'a [&'a str],
+    /// All other rows of the table.
+    pub other_rows: bool,
+    /// The first row of its model, card and program (with an optimizer or without one) that ended.
+    pub first_row: bool,
 }
 
 /// `rows` and each of `learn_from` are tables of JSON lines.
@@ -109,20 +73,24 @@ pub fn evaluate(
     learn_from: &[&str],
     leave_one_out: bool,
 ) -> Result<Evaluation, EvaluateError> {
-    evaluate_with(rows, BTreeMap::new(), learn_from, leave_one_out)
+    let learn = LearnFrom {
+        tables: learn_from,
+        other_rows: leave_one_out,
+        first_row: false,
+    };
+    evaluate_with(rows, BTreeMap::new(), learn)
 }
 
 /// The same, with streams that were made elsewhere (rehearsed by the real program's code) for lines of `rows`, counted
 /// from one; a line without one is rehearsed from its shapes.
 pub fn evaluate_with(
     rows: &str,
-    streams: BTreeMap<usize, Stream>,
-    learn_from: &[&str],
-    leave_one_out: bool,
+    streams: BTreeMap<usize, Brought>,
+    learn: LearnFrom<'_>,
 ) -> Result<Evaluation, EvaluateError> {
     let rehearsed = rehearse(rows, streams)?;
     let mut others: Vec<(Family, Sample)> = Vec::new();
-    for table in learn_from {
+    for table in learn.tables {
         others.extend(rehearse(table, BTreeMap::new())?.iter().filter_map(sample));
     }
     let own: Vec<_> = rehearsed.iter().map(sample).collect();
@@ -135,12 +103,22 @@ pub fn evaluate_with(
         };
         let family = family(&known.plan, &one.row);
         let of_family = |(of, sample): &(Family, Sample)| (*of == family).then(|| sample.clone());
-        let correction = if leave_one_out {
+        let correction = if learn.other_rows || learn.first_row {
             let rest = own.iter().enumerate().filter(|(other, _)| *other != at);
-            let rest = rest
-                .filter_map(|(_, sample)| sample.as_ref())
-                .chain(&others);
-            Correction::learn(&rest.filter_map(of_family).collect::<Vec<_>>(), ONE_STEP)
+            let rest = rest.filter_map(|(other, sample)| Some((other, sample.as_ref()?)));
+            let known_before = |other: usize| {
+                learn.other_rows
+                    || other < at && program(&rehearsed[other].row) == program(&one.row)
+            };
+            let mut samples: Vec<Sample> = rest
+                .filter(|(other, _)| known_before(*other))
+                .filter_map(|(_, sample)| of_family(sample))
+                .collect();
+            if !learn.other_rows {
+                samples.truncate(1);
+            }
+            samples.extend(others.iter().filter_map(of_family));
+            Correction::learn(&samples, ONE_STEP)
         } else {
             let samples = || others.iter().filter_map(of_family).collect::<Vec<_>>();
             learned
@@ -154,9 +132,15 @@ pub fn evaluate_with(
     Ok(Evaluation { rows: out, summary })
 }
 
+/// Which program ran: a probe has no optimizer.
+fn program(row: &Row) -> Option<&str> {
+    row.optimizer_steps.filter(|steps| *steps > 0)?;
+    Some(row.optimizer.as_deref().unwrap_or_default())
+}
+
 fn rehearse(
     table: &str,
-    mut streams: BTreeMap<usize, Stream>,
+    mut streams: BTreeMap<usize, Brought>,
 ) -> Result<Vec<Rehearsed>, EvaluateError> {
     let lines = table
         .lines()
@@ -175,15 +159,17 @@ fn rehearse(
             }
             let brought = streams.remove(&(at + 1));
             let from_code = brought.is_some();
-            let known = (from_code || plan.arch.family.is_known()).then(|| {
-                let stream = brought.unwrap_or_else(|| stream(&plan));
-                let peaks = run(&stream, settings(&row, None));
-                Known {
-                    plan,
-                    stream,
-                    peaks,
-                    from_code,
-                }
+            let doubtful = brought.as_ref().is_some_and(|brought| brought.doubtful);
+            let stream = match brought {
+                Some(brought) => brought.stream,
+                None => plan.arch.family.is_known().then(|| stream(&plan)),
+            };
+            let known = stream.map(|stream| Known {
+                peaks: run(&stream, settings(&row, None)),
+                plan,
+                stream,
+                from_code,
+                doubtful,
             });
             Ok(Rehearsed {
                 line: at + 1,
@@ -257,6 +243,12 @@ fn unknown(one: &Rehearsed) -> EvaluatedRow {
         measured_pre_step_mib: row.pre_step_mib,
         pre_step_error_pct: None,
         predicted_after_load_mib: None,
+        predicted_forward_peak_mib: None,
+        measured_forward_peak_mib: row.forward_peak_mib,
+        forward_error_pct: None,
+        predicted_backward_peak_mib: None,
+        measured_backward_peak_mib: row.backward_peak_mib,
+        backward_error_pct: None,
         limit_mib: row.limit_mib,
         verdict: row.limit_mib.map(|_| VerdictKind::Uncertain),
         predicted_oom_wanted_mib: None,
@@ -285,6 +277,8 @@ fn evaluated(one: &Rehearsed, known: &Known, correction: &Correction) -> Evaluat
         let measured = measured.filter(|measured| *measured > 0.0)?;
         Some(((predicted / measured - 1.0).abs() * 100_000.0).round() / 1000.0)
     };
+    // What was measured of a failed run's stages stands, where it came so far; corrections are of the whole step.
+    let stage = |peak: Option<u64>, measured| error(mib(peak?), measured);
     EvaluatedRow {
         predicted_allocated_mib: Some(tenth(allocated)),
         allocated_error_pct: error(allocated, row.peak_allocated_mib).filter(|_| ended),
@@ -293,6 +287,10 @@ fn evaluated(one: &Rehearsed, known: &Known, correction: &Correction) -> Evaluat
         predicted_pre_step_mib: Some(tenth(mib(peaks.pre_step))),
         pre_step_error_pct: error(mib(peaks.pre_step), row.pre_step_mib),
         predicted_after_load_mib: Some(tenth(mib(peaks.after_load))),
+        predicted_forward_peak_mib: peaks.forward.map(mib).map(tenth),
+        forward_error_pct: stage(peaks.forward, row.forward_peak_mib),
+        predicted_backward_peak_mib: peaks.backward.map(mib).map(tenth),
+        backward_error_pct: stage(peaks.backward, row.backward_peak_mib),
         verdict: row
             .limit_mib
             .map(|limit| verdict(known, row, limit / factor)),
@@ -321,7 +319,7 @@ fn verdict(known: &Known, row: &Row, limit: f64) -> VerdictKind {
     let band = if known.plan.quant == Quant::Int8 {
         BAND_INT8
     } else {
-        streams::band(origin, &known.stream, limit)
+        streams::band(origin, &known.stream, limit) * if known.doubtful { DOUBT } else { 1.0 }
     };
     let fits = |share: f64| {
         let limit = Bytes::from_mib(limit * share);
@@ -343,47 +341,5 @@ fn verdict(known: &Known, row: &Row, limit: f64) -> VerdictKind {
         VerdictKind::TooLarge
     } else {
         VerdictKind::Uncertain
-    }
-}
-
-fn summary(rows: &[EvaluatedRow]) -> Summary {
-    let mut verdicts = VerdictCounts::default();
-    for row in rows {
-        let status = row.status.as_deref().map(str::to_ascii_lowercase);
-        let (Some(verdict), Some(status)) = (row.verdict, status) else {
-            continue;
-        };
-        verdicts.n += 1;
-        match (verdict, status.as_str()) {
-            (VerdictKind::Fits, "oom") => verdicts.false_fits += 1,
-            (VerdictKind::TooLarge | VerdictKind::Spills, "ok") => verdicts.false_too_large += 1,
-            (VerdictKind::Uncertain, _) => verdicts.uncertain += 1,
-            _ => {}
-        }
-    }
-    Summary {
-        n: rows.len(),
-        allocated: errors(rows.iter().filter_map(|row| row.allocated_error_pct)),
-        reserved: errors(rows.iter().filter_map(|row| row.reserved_error_pct)),
-        pre_step: errors(rows.iter().filter_map(|row| row.pre_step_error_pct)),
-        verdicts,
-    }
-}
-
-/// Median, ninth decile and maximum of absolute errors.
-pub(crate) fn errors(values: impl Iterator<Item = f64>) -> Errors {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let n = values.len();
-    let median = match n {
-        0 => None,
-        n if n % 2 == 1 => Some(values[n / 2]),
-        n => Some((values[n / 2 - 1] + values[n / 2]) / 2.0),
-    };
-    Errors {
-        n,
-        median_pct: median,
-        p90_pct: values.get((n * 9 / 10).min(n.saturating_sub(1))).copied(),
-        max_pct: values.last().copied(),
     }
 }
