@@ -49,9 +49,10 @@ class Digits(unittest.TestCase):
                 process.kill()
                 process.communicate()
             self.assertGreater(kills, 0)
+            left = process.returncode != 0 and broken.checkpoints()
             code, out, _ = broken.run("train")
             self.assertEqual(code, 0)
-            if process.returncode != 0:   # on a busy machine the last one may have ended before it was killed
+            if left:   # on a busy machine the last one may have done all its work before it was killed
                 self.assertIn("goes on from step", out)
             self.assertEqual(broken.model(), whole.model())
             for name in ("loss", "held_out_loss"):

@@ -40,7 +40,7 @@ fn a_doubt_makes_the_band_wider_also_of_what_is_scaled_from_it() {
     };
     assert!(learn(8, false) && learn(32, true));
     let band = |rank| streams.need(&workload(rank), CARD, false).unwrap().band;
-    assert_eq!((band(8), band(32), band(16)), (0.015, 0.03, 0.03));
+    assert_eq!((band(8), band(32), band(16)), (0.008, 0.016, 0.016));
     // A copy knows what was found before.
     assert_eq!(streams.clone().needs.lock().unwrap().len(), 3);
 }
