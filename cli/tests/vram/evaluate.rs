@@ -78,7 +78,7 @@ fn rows_come_from_standard_input_too() {
     let output = with_input(&["vram", "evaluate", "-", "--json"], &format!("\n{row}\n"));
     assert_eq!(json_of(&output)["rows"][0]["line"], 2);
     let output = with_input(&["vram", "evaluate", "-"], "{}\n");
-    let says = "standard input:1: missing field `model_config` at column 2";
+    let says = "standard input:1: model_config is missing";
     refused_by(&output, "-", &[says]);
     let none = with_input(&["vram", "evaluate", "-", "--json"], "");
     assert_eq!(json_of(&none)["summary"]["n"], 0);

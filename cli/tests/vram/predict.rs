@@ -201,5 +201,5 @@ fn what_was_measured_elsewhere_is_learned_from() {
 
     std::fs::write(&table, "{\"seq_len\": 5}\n").unwrap();
     let bad = [&recipe[..], &["--learn-from", plain(&table)]].concat();
-    refused(&bad, &["rows.jsonl:1: missing field `model_config`"]);
+    refused(&bad, &["rows.jsonl:1: model_config is missing"]);
 }
