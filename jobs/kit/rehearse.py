@@ -1,6 +1,7 @@
 """Rehearses the training step of a recipe without a card and without weights, and writes its allocation stream.
 
 usage: rehearse.py SETTINGS.json --out STREAM.gz [--mode train|probe] [--device NAME] [--layers N] [--off NAME]...
+                   [--ignore SETTING]...                        a setting of the sweep's own that memory does not depend on
        rehearse.py --rows ROWS.jsonl --out-dir DIR [--at-once N]   streams kept by content: what is there is not made again
        rehearse.py --check                                         versions, or the package that is missing
 

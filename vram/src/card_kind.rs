@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::row::{Generation, generation};
+use crate::generation::{Generation, generation};
 use crate::{Backend, Bytes, DeviceClass};
 
 /// Cards that one stream serves, by the first of them. Which generations these are is said by the attention kernels of

@@ -17,6 +17,7 @@ mod estimate;
 mod evaluate;
 mod explain;
 mod footprint;
+mod generation;
 mod hybrid;
 mod knowledge;
 mod label;

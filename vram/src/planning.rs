@@ -1,8 +1,8 @@
 //! From a recipe, a mode and a class of device to a plan: what the trainer and the probe do differently, and which
 //! kernels and workspaces the device has. Has no plan for a model it knows nothing of.
 
+use crate::generation::generation;
 use crate::recipe::{ALL_LINEAR, Attention, Quant, Recipe};
-use crate::row::generation;
 use crate::step::{Held, Kernel, Plan};
 use crate::tape::Dtype;
 use crate::{Backend, CardKind, DeviceClass, Mode};

@@ -133,3 +133,118 @@ fn a_bad_row_is_named_with_its_file_and_line() {
         &[plain(folder.path())],
     );
 }
+
+/// In the place of the kit: one row is rehearsed, one is refused, of one nothing is said.
+const KIT: &str = r#"
+import json, pathlib, sys
+words = sys.argv[1:]
+rows, folder = words[words.index("--rows") + 1], pathlib.Path(words[words.index("--out-dir") + 1])
+first = json.loads(pathlib.Path(rows).read_text().splitlines()[0])
+assert first["model_config"]["model_type"] == "llama", first
+(folder / "one.gz").write_text("a 104857600\nm 1\na 1048576\nm 2\na 2097152\nm 3\nm 4\n")
+print("a library says something")
+print(json.dumps({"line": 1, "stream": "one.gz", "doubts": ["never compared"], "seconds": 3.5, "host_peak_mib": 600,
+                  "versions": {"torch": "9.9"}}))
+print(json.dumps({"line": 2, "stream": None, "error": "bad_recipe", "message": "no such model"}))
+"#;
+
+fn with_kit(program: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("sweep_report.py"), "").unwrap();
+    std::fs::write(folder.path().join("rehearse.py"), program).unwrap();
+    let row =
+        r#"{"model": "llama-3.2-1b", "seq_len": 512, "rank": 8, "peak_allocated_mib": 103.0}"#;
+    let rows = format!("{row}\n{row}\n\n{row}\n");
+    std::fs::write(folder.path().join("rows.jsonl"), rows).unwrap();
+    folder
+}
+
+fn rehearsed(folder: &tempfile::TempDir, more: &[&str]) -> Output {
+    let (rows, cache) = (
+        folder.path().join("rows.jsonl"),
+        folder.path().join("cache"),
+    );
+    let words = [
+        "vram",
+        "evaluate",
+        plain(&rows),
+        "--rehearse",
+        "--cache",
+        plain(&cache),
+    ];
+    let mut command = sweep(&[&words[..], more].concat());
+    command.env("SWEEP_KIT", folder.path()).output().unwrap()
+}
+
+#[test]
+fn a_rehearsed_row_is_predicted_from_its_stream_and_the_others_not_at_all() {
+    let folder = with_kit(KIT);
+    let answer = json_of(&rehearsed(&folder, &["--json"]));
+    let rows = &answer["rows"];
+    assert_eq!(
+        (&rows[0]["source"], &rows[0]["predicted_allocated_mib"]),
+        (&json!("rehearsed"), &json!(103.0))
+    );
+    assert_eq!(rows[0]["predicted_forward_peak_mib"], 101.0);
+    for row in [1, 2] {
+        assert_eq!(rows[row]["source"], "unknown", "{answer}");
+        assert_eq!(rows[row]["predicted_allocated_mib"], json!(null));
+    }
+    let rehearsal = json!({
+        "streams": 1, "versions": {"torch": "9.9"}, "longest_seconds": 3.5, "most_host_mib": 600.0,
+        "doubts": [{"line": 1, "message": "never compared"}],
+        "failed": [{"line": 2, "message": "no such model"}, {"line": 4, "message": "the kit said nothing of it"}],
+    });
+    assert_eq!(answer["rehearsal"], rehearsal);
+    let text = text_of(&rehearsed(&folder, &[]));
+    assert!(
+        text.contains("row 2 was not rehearsed: no such model"),
+        "{text}"
+    );
+    let left = std::fs::read_dir(folder.path().join("cache")).unwrap();
+    assert_eq!(left.count(), 1, "the table that was handed over is gone");
+}
+
+#[test]
+fn what_keeps_rows_from_being_rehearsed_is_said() {
+    let missing = "import json, sys\nprint(json.dumps({'error': 'missing_package', 'package': 'peft'}))\nsys.exit(69)";
+    let output = rehearsed(&with_kit(missing), &[]);
+    refused_by(
+        &output,
+        "--rehearse",
+        &["lacks the kit's packages (peft)", "setup"],
+    );
+    let output = rehearsed(&with_kit("import sys; sys.exit('no space left')"), &[]);
+    refused_by(
+        &output,
+        "--rehearse",
+        &["rehearse.py ended with", "no space left"],
+    );
+    let damaged = KIT.replace("a 104857600", "f 7");
+    let output = rehearsed(&with_kit(&damaged), &[]);
+    refused_by(
+        &output,
+        "--rehearse",
+        &["one.gz", "remove it, and it is made again"],
+    );
+}
+
+#[test]
+fn what_follows_the_first_row_learns_from_it() {
+    let rows = std::fs::read_to_string(shipped("data/t4.jsonl")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.jsonl");
+    let three: Vec<&str> = rows.lines().take(3).collect();
+    std::fs::write(&path, three.join("\n")).unwrap();
+    let answer = json_of(&ask(&[
+        "vram",
+        "evaluate",
+        plain(&path),
+        "--learn-first",
+        "--json",
+    ]));
+    let sources: Vec<&str> = (0..3)
+        .map(|at| answer["rows"][at]["source"].as_str().unwrap())
+        .collect();
+    assert_eq!(sources, ["replayed", "learned", "learned"]);
+}

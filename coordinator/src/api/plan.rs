@@ -53,7 +53,10 @@ pub(super) async fn search<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Status> {
     let turn = SEARCHES.acquire().await;
-    let done = aside(work).await;
-    drop(turn);
-    done
+    // Held by the search itself: it goes on where whoever asked has gone away.
+    aside(move || {
+        let _turn = turn;
+        work()
+    })
+    .await
 }

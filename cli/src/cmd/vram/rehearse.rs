@@ -30,7 +30,7 @@ pub struct Rehearsing {
     /// Folder of streams made before, kept by content [default: the user's cache]
     #[arg(long, value_name = "FOLDER", requires = "rehearse")]
     pub cache: Option<PathBuf>,
-    /// Rehearsals at once; each takes a core and up to 3 GiB
+    /// Rehearsals at once; each takes a core and about 1 GiB
     #[arg(long, value_name = "COUNT", default_value_t = 1, requires = "rehearse",
           value_parser = clap::value_parser!(u16).range(1..=256))]
     pub at_once: u16,
@@ -111,7 +111,26 @@ pub fn rehearse(
     let said = ran
         .lines()
         .filter_map(|line| serde_json::from_str::<Said>(line).ok());
-    collect(said.collect(), &folder)
+    let (mut brought, mut rehearsed) = collect(said.collect(), &folder)?;
+    for (at, _) in table
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+    {
+        // The shapes must not stand in for it unseen.
+        brought.entry(at + 1).or_insert_with(|| {
+            let message = "the kit said nothing of it".to_owned();
+            rehearsed.failed.push(Noted {
+                line: at + 1,
+                message,
+            });
+            Brought {
+                stream: None,
+                doubtful: false,
+            }
+        });
+    }
+    Ok((brought, rehearsed))
 }
 
 struct Rows {
