@@ -36,7 +36,7 @@ impl Outlook {
         comparisons: &Comparisons,
         settled: bool,
     ) -> Self {
-        let families = families(shape, site, comparisons);
+        let families = families(shape, site, fleet, comparisons);
         let look = Look {
             shape,
             site,
@@ -59,8 +59,14 @@ impl Outlook {
     }
 }
 
-/// Train jobs go where their comparison is pinned; a probe measures where it will train, as far as that is known.
-fn families(shape: &Shape<'_>, site: &Site, comparisons: &Comparisons) -> Option<Vec<u32>> {
+/// Train jobs go where their comparison is pinned; a probe measures where it will train, as far as that is known and
+/// it could run there. Where it will train may rest on what others hold now: that limits nothing to where nothing can be.
+fn families(
+    shape: &Shape<'_>,
+    site: &Site,
+    fleet: &Fleet<'_>,
+    comparisons: &Comparisons,
+) -> Option<Vec<u32>> {
     let plan = comparisons.plan(shape)?;
     if shape.probe.is_none() {
         return match comparisons.gate(shape) {
@@ -69,13 +75,14 @@ fn families(shape: &Shape<'_>, site: &Site, comparisons: &Comparisons) -> Option
         };
     }
     let wanted = targets(shape, plan, site);
-    let mut classes = site
-        .classes
-        .iter()
-        .filter(|class| wanted.contains(&class.family));
-    let possible = classes.any(|class| acceptable(shape, verdict(shape, class)));
+    let there = Look {
+        shape,
+        site,
+        fleet,
+        families: Some(&wanted),
+    };
     let must = plan.pinned.is_some() && shape.asked.is_some();
-    (must || possible).then_some(wanted)
+    (must || there.is_open()).then_some(wanted)
 }
 
 fn targets(shape: &Shape<'_>, plan: &Plan, site: &Site) -> Vec<u32> {
