@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::bake::Bake;
 use crate::footprint::{Stage, footprint_of};
 use crate::knowledge::{Peaks, features};
+use crate::offset::Offset;
 use crate::recipe::{Quant, Recipe};
 use crate::streams::{BAND_INT8, Origin};
 use crate::tape::Part;
@@ -203,16 +204,34 @@ fn from_stream(
         (Origin::Rehearsed, false) => "peak of the rehearsed stream",
         (Origin::Rehearsed, true) => "peak of the rehearsed streams, scaled",
     };
+    let offset = if recipe.quant == Quant::Int8 {
+        None
+    } else {
+        knowledge.offset(workload, class)
+    };
+    let beyond = |bytes: Bytes| match offset {
+        Some(offset) => Bytes::from_mib((bytes.mib() + offset.mib).max(0.0)),
+        None => bytes,
+    };
+    let (allocated, reserved) = (beyond(need.allocated), beyond(need.least));
+    let (name, mark, band) = match offset {
+        Some(offset) => (
+            format!("{name}, corrected by {} measured", offset.count),
+            Mark::Learned,
+            Offset::widened(need.band),
+        ),
+        None => (name.to_owned(), Mark::Rehearsed, need.band),
+    };
     Some(Estimate {
         terms: vec![Term {
-            name: name.to_owned(),
-            bytes: need.allocated,
-            mark: Mark::Rehearsed,
+            name,
+            bytes: allocated,
+            mark,
         }],
-        allocated: need.allocated,
-        reserved: need.least,
+        allocated,
+        reserved,
         context: context(class, knowledge),
-        band: scale(need.least, need.band),
+        band: scale(reserved, band),
         source: Source::Replayed,
     })
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::architecture::Architecture;
 use crate::footprint::footprint_of;
 use crate::learn::{self, Correction, Features, Sample};
+use crate::offset::Offset;
 use crate::recipe::Quant;
 use crate::report::ReportRow;
 use crate::step::Plan;
@@ -97,6 +98,8 @@ const ROUNDED: Bytes = Bytes(11 << 20);
 #[derive(Clone, Debug, Default)]
 pub struct Knowledge {
     observations: Vec<Observation>,
+    /// The first so many are shipped ones: of another program than any that is rehearsed here.
+    shipped: usize,
     by_key: BTreeMap<String, Vec<usize>>,
     /// Runs of known models by family: what corrects the closed form.
     families: BTreeMap<FamilyKey, Family>,
@@ -139,6 +142,7 @@ impl Knowledge {
         for observation in seeds::observations() {
             knowledge.learn(observation);
         }
+        knowledge.shipped = knowledge.observations.len();
         knowledge
     }
 
@@ -178,6 +182,27 @@ impl Knowledge {
 
     pub(crate) fn streams(&self) -> &Streams {
         &self.streams
+    }
+
+    /// What runs of this model's program had beyond their streams on this class of card; the seeds tell nothing of it.
+    pub(crate) fn offset(&self, workload: &Workload, class: &DeviceClass) -> Option<Offset> {
+        let model = workload.recipe.as_ref()?.architecture()?;
+        let ended = self.observations.get(self.shipped..)?.iter().filter(|seen| {
+            seen.observed != Observed::Oom
+                && seen.mode == workload.mode
+                && same_class(&seen.class, class)
+        });
+        let pairs = ended.filter_map(|seen| {
+            let other = Workload::new(seen.mode, &seen.settings, None).ok()?;
+            let recipe = other.recipe.as_ref()?;
+            if recipe.architecture()? != model || recipe.quant == Quant::Int8 {
+                return None;
+            }
+            let (card, expandable) = (planning::workspace(class), recipe.expandable_segments);
+            let replayed = self.streams.need(&other, card, expandable)?.allocated;
+            Some((replayed.mib(), seen.allocated?.mib()))
+        });
+        Offset::learn(pairs)
     }
 
     /// Peaks of runs that ended or spilled correct the closed form; what ran out of memory only bounds it.

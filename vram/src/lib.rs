@@ -23,6 +23,7 @@ mod knowledge;
 mod label;
 mod learn;
 mod models;
+mod offset;
 mod pattern;
 mod peak;
 mod planning;

