@@ -187,11 +187,15 @@ impl Knowledge {
     /// What runs of this model's program had beyond their streams on this class of card; the seeds tell nothing of it.
     pub(crate) fn offset(&self, workload: &Workload, class: &DeviceClass) -> Option<Offset> {
         let model = workload.recipe.as_ref()?.architecture()?;
-        let ended = self.observations.get(self.shipped..)?.iter().filter(|seen| {
-            seen.observed != Observed::Oom
-                && seen.mode == workload.mode
-                && same_class(&seen.class, class)
-        });
+        let ended = self
+            .observations
+            .get(self.shipped..)?
+            .iter()
+            .filter(|seen| {
+                seen.observed != Observed::Oom
+                    && seen.mode == workload.mode
+                    && same_class(&seen.class, class)
+            });
         let pairs = ended.filter_map(|seen| {
             let other = Workload::new(seen.mode, &seen.settings, None).ok()?;
             let recipe = other.recipe.as_ref()?;

@@ -12,6 +12,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 BLOCK = 512
+DEVICE = torch.ops.prim.device.default
 MIB = 2**20
 #: Frames of these are not what a reader looks for.
 PLUMBING = ("/torch/", "/rehearsal/", "step/machine.py", "/threading.py", "/contextlib.py", "/functools.py")
@@ -114,7 +115,14 @@ class Recorder(TorchDispatchMode):
                 return f"{self.behind or where} backward:{node.name()} {place or ''}".rstrip()
         return f"{where} {place or ''}".rstrip()
 
+    @classmethod
+    def _should_skip_dynamo(cls):
+        # Nothing is compiled here, and the wrapper that keeps the compiler out costs more than most operations.
+        return False
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func is DEVICE:   # asked for at every turn, and makes nothing
+            return func(*args)
         made = self.imitations.before(self, func, args)
         if made is not None:
             return made

@@ -1,5 +1,6 @@
 //! What rehearsals were to show, and whether they do.
 
+use serde::Deserialize;
 use vram::{EvaluatedRow, VerdictKind};
 
 use super::{NOT_YET, Said, ended, off, spread};
@@ -13,6 +14,7 @@ pub fn section(
     h200: &Said,
     t4: Option<&Said>,
     seeds: Option<&(Said, Said)>,
+    alone: &[Alone],
 ) -> String {
     let mut text =
         String::from("| check | rows | result | goal | met |\n| --- | --- | --- | --- | --- |\n");
@@ -97,7 +99,7 @@ pub fn section(
             goal,
         );
     }
-    text + &verdicts(h200)
+    text + &verdicts(h200) + &cost(alone)
 }
 
 type Program = (&'static str, fn(&EvaluatedRow) -> bool);
@@ -127,6 +129,33 @@ pub fn nearer(plain: &Said) -> &'static str {
     let real = PROGRAMS.iter().filter(|(name, _)| name.starts_with("real"));
     real.min_by(|one, other| miss(one).total_cmp(&miss(other)))
         .map_or("", |(name, _)| name)
+}
+
+/// One rehearsal by itself.
+#[derive(Deserialize)]
+pub struct Alone {
+    optimizer_steps: u64,
+    seconds: f64,
+    host_mib: f64,
+    cores: u64,
+}
+
+fn cost(alone: &[Alone]) -> String {
+    let lines = alone.iter().map(|one| {
+        let steps = match one.optimizer_steps {
+            0 => "forward and backward".to_owned(),
+            steps => format!("{steps} steps with the optimizer"),
+        };
+        format!(
+            "| one rehearsal of gemma 3 4B, 34 layers, 7177 tokens, {} cores: {steps} | - | {:.0} s, {:.2} GiB of host memory \
+             | under 60 s, under 3 GiB | {} |\n",
+            one.cores,
+            one.seconds,
+            one.host_mib / 1024.0,
+            if one.seconds < 60.0 && one.host_mib < 3072.0 { "yes" } else { "no" }
+        )
+    });
+    lines.collect()
 }
 
 fn verdicts(h200: &Said) -> String {

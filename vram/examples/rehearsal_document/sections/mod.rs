@@ -39,6 +39,9 @@ pub fn all(
     let (h200, live_sets) = (needed("h200")?, needed("live-sets")?);
     let (t4, seeds, after_one) = (read("t4")?, read("seeds")?, read("seeds-after-one")?);
     let seeds = seeds.zip(after_one);
+    let alone = table("alone").map_or(Ok(Vec::new()), |text| serde_json::from_str(&text));
+    let alone: Vec<goals::Alone> =
+        alone.map_err(|error| format!("rehearsed/alone.json: {error}"))?;
     let present: Vec<&Said> = [Some(&live_sets), Some(&h200), t4.as_ref()]
         .into_iter()
         .flatten()
@@ -47,7 +50,7 @@ pub fn all(
     Ok(BTreeMap::from([
         (
             "goals",
-            goals::section(&live_sets, &h200, t4.as_ref(), seeds.as_ref()),
+            goals::section(&live_sets, &h200, t4.as_ref(), seeds.as_ref(), &alone),
         ),
         ("made", made(&present)),
         ("limited", rows::limited(&h200)),
