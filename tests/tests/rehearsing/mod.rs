@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -93,10 +94,17 @@ pub fn worker(room: &Room, coordinator: &Coordinator, name: &str) -> Agent {
     agent
 }
 
-/// Rehearsals of this room that live.
+/// Rehearsals of this room that live, of however many processes each: Python may be started by a script.
 pub fn here(room: &Room) -> usize {
     let mark = format!("SWEEP_REHEARSAL={}", room.path().display());
-    living(&mark).len()
+    let folder = |pid: u32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let mut words = environment.split(|byte| *byte == 0);
+        // One that is about to end has no environment any more.
+        Some(words.find(|word| word.starts_with(mark.as_bytes()))?.to_vec())
+    };
+    let folders: BTreeSet<Vec<u8>> = living(&mark).into_iter().filter_map(folder).collect();
+    folders.len()
 }
 
 pub fn reasons(document: &Value) -> Vec<&str> {

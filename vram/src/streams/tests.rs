@@ -89,3 +89,59 @@ fn only_streams_of_one_making_scale_together() {
     streams.forget(&workload(32), &new);
     assert!(streams.families.is_empty());
 }
+
+/// What one measured trial had beyond its stream, the others of the program on that class of card have, too.
+#[test]
+fn a_measured_run_corrects_what_its_siblings_streams_say() {
+    let rtx = class("RTX 3060 Ti", false);
+    let mut knowledge = crate::Knowledge::seeds();
+    for (rank, mib) in [(8, 1000), (32, 1600)] {
+        let made = made(Origin::Rehearsed, Kernels::Ampere, "kit", false);
+        let text = format!("a {}\nm 1\na 512\nm 4\n", mib << 20);
+        let text = Stream::read(text.as_bytes()).unwrap();
+        assert!(knowledge.learn_stream(&workload(rank), made, text));
+    }
+    let size = |knowledge: &crate::Knowledge, class: &crate::DeviceClass| {
+        let known = crate::estimate(&workload(16), class, knowledge).unwrap();
+        let sum: Bytes = known.terms.iter().map(|term| term.bytes).sum();
+        assert_eq!(sum, known.allocated);
+        let band = (known.band.mib() / known.reserved.mib() * 1000.0).round();
+        (known.source, known.allocated.mib().round(), band)
+    };
+    let alone = (crate::Source::Replayed, 1200.0, 8.0);
+    assert_eq!(size(&knowledge, &rtx), alone, "the seeds tell nothing of it");
+    assert!(!knowledge.learn(seen(&class("RTX 3060 Ti", true), 8, 1040.0)));
+    assert!(knowledge.learn(seen(&rtx, 8, 1040.0)));
+    let corrected = (crate::Source::Replayed, 1240.0, 17.0);
+    assert_eq!(size(&knowledge, &rtx), corrected);
+    assert_eq!(size(&knowledge, &class("RTX 3070 Ti", false)), alone);
+    // A program that takes less than its stream has less said of it.
+    assert!(knowledge.learn(seen(&class("RTX 3070 Ti", false), 32, 1550.0)));
+    let less = (crate::Source::Replayed, 1150.0, 17.0);
+    assert_eq!(size(&knowledge, &class("RTX 3070 Ti", false)), less);
+}
+
+fn class(name: &str, simulated: bool) -> crate::DeviceClass {
+    crate::DeviceClass {
+        name: name.to_owned(),
+        backend: crate::Backend::Cuda,
+        os: "linux".to_owned(),
+        spills: false,
+        simulated,
+    }
+}
+
+fn seen(class: &crate::DeviceClass, rank: u64, mib: f64) -> crate::Observation {
+    crate::Observation {
+        settings: workload(rank).settings,
+        mode: crate::Mode::Train,
+        host: "box".to_owned(),
+        class: class.clone(),
+        observed: crate::Observed::Ok,
+        allocated: Some(Bytes::from_mib(mib)),
+        reserved: None,
+        room: Bytes::from_mib(8000.0),
+        source: format!("rank {rank}"),
+        noted: crate::Noted::default(),
+    }
+}
