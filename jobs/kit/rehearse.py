@@ -48,6 +48,8 @@ def rehearse(recipe, device=devices.AMPERE, layers=None, off=()):
             inputs = one_step.Inputs.made_up(recipe, config, machine)
             one_step.run(model, inputs, recipe, machine)
             lines = list(recorder.lines)   # what ends after the last mark is of no interest
+            if recorder.out_of_memory:
+                raise MemoryError
     finally:
         gc.unfreeze()
     recorder.lines = lines

@@ -27,6 +27,7 @@ class Recorder(TorchDispatchMode):
         self.lines, self.live = [], {}
         self.count, self.total, self.peak = 0, 0, 0
         self.handles = set()
+        self.out_of_memory = False
         self.path, self.paths, self.behind, self.labels = "", [], "", {}
         self.peaks = {}
 
@@ -56,8 +57,12 @@ class Recorder(TorchDispatchMode):
 
     def storage_died(self, key):
         block = self.live.pop(key, None)
-        if block is not None:
+        if block is None or self.out_of_memory:
+            return
+        try:
             self.death(block)
+        except MemoryError:   # whoever calls this can only print it: once for each block that is left
+            self.out_of_memory = True
 
     def storage_moved(self, before, after):
         """The block of one storage goes on under another."""

@@ -3,6 +3,8 @@
 With no weights at hand it is made from the shapes alone, with random numbers: memory depends on shapes only.
 The order of things decides which segments of the allocator stay; it is kept as it is on purpose.
 """
+import pathlib
+
 import torch
 import torch.nn as nn
 import transformers
@@ -10,6 +12,9 @@ from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
 
 from . import fixes
 from .recipe import RecipeError
+
+#: Of what a library says, so much is passed on: some list every model that they know.
+SAID = 200
 
 
 def config_of(recipe):
@@ -20,15 +25,21 @@ def config_of(recipe):
             kind = given.pop("model_type", None)
             if not kind:
                 raise RecipeError("model_config: `model_type` is missing")
+            if kind not in transformers.CONFIG_MAPPING:
+                raise RecipeError(f"model_config: transformers {transformers.__version__} knows no model_type `{kind}`")
             config = transformers.AutoConfig.for_model(kind, **given)
         else:
+            folder = pathlib.Path(recipe.model)
+            if folder.is_dir() and not (folder / "config.json").is_file():
+                raise RecipeError(f"model `{recipe.model}`: the folder has no config.json")
             config = transformers.AutoConfig.from_pretrained(recipe.model, local_files_only=True)
     except RecipeError:
         raise
     except (OSError, ValueError, KeyError, TypeError) as error:
         said = str(error).strip().splitlines()
-        raise RecipeError(f"model `{recipe.model}`: no usable config.json: {said[0] if said else type(error).__name__}; "
-                          "give `model_config`, or the folder of the model") from error
+        said = said[0][:SAID] if said else type(error).__name__
+        raise RecipeError(f"model `{recipe.model}`: no usable config.json: {said}; give `model_config`, or the folder of "
+                          "the model") from error
     config._attn_implementation = recipe.attention
     text = config.get_text_config()
     for name in ("num_experts", "num_local_experts", "n_routed_experts"):
