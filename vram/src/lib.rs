@@ -23,6 +23,7 @@ mod knowledge;
 mod label;
 mod learn;
 mod models;
+mod observation;
 mod offset;
 mod pattern;
 mod peak;
@@ -59,8 +60,9 @@ pub use evaluate::{
 };
 pub use explain::{Explanation, MOMENTS, Moment, StageMark, Wanted, explain};
 pub use hybrid::{KeyValueShape, LinearAttention};
-pub use knowledge::{Knowledge, Noted, Observation, Observed};
+pub use knowledge::Knowledge;
 pub use models::{known_model, known_model_config, known_models};
+pub use observation::{Noted, Observation, Observed};
 pub use peak::{LARGEST, Peak, PeakBlocks, PeakFailure, PeakRequest, peak};
 pub use predict::{PredictedStage, PredictedTerm, Prediction, predict};
 pub use recipe::{ALL_LINEAR, Attention, FURTHER_FIXES, MEMORY_FIXES, Optimizer, Quant, Recipe};

@@ -101,7 +101,11 @@ pub fn here(room: &Room) -> usize {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         let mut words = environment.split(|byte| *byte == 0);
         // One that is about to end has no environment any more.
-        Some(words.find(|word| word.starts_with(mark.as_bytes()))?.to_vec())
+        Some(
+            words
+                .find(|word| word.starts_with(mark.as_bytes()))?
+                .to_vec(),
+        )
     };
     let folders: BTreeSet<Vec<u8>> = living(&mark).into_iter().filter_map(folder).collect();
     folders.len()

@@ -3,6 +3,7 @@
 //! Streams that were made elsewhere take the place of its own rehearsal from the shapes.
 
 mod answer;
+mod fix;
 
 use std::collections::BTreeMap;
 
@@ -24,6 +25,7 @@ use crate::streams::{self, BAND_INT8, DOUBT, Origin};
 use crate::verdict::VerdictKind;
 use crate::{Bytes, MIB};
 use answer::summary;
+use fix::Fix;
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("read row {line} of the table: {message}")]
@@ -141,42 +143,6 @@ pub fn evaluate_with(
     }
     let summary = summary(&out);
     Ok(Evaluation { rows: out, summary })
-}
-
-/// What measurements make of a replayed size.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Fix {
-    None,
-    /// Of a stream from the shapes: a share of it.
-    Share(f64),
-    /// Of a stream of the program's code: a number of MiB.
-    Offset(f64),
-}
-
-impl Fix {
-    fn of(correction: &Correction, plan: &Plan) -> Self {
-        match correction.count {
-            0 => Self::None,
-            _ => Self::Share(correction.at(&features(plan)).0),
-        }
-    }
-
-    fn forth(self, replayed: f64) -> f64 {
-        match self {
-            Self::None => replayed,
-            Self::Share(share) => replayed * (1.0 + share),
-            Self::Offset(mib) => (replayed + mib).max(0.0),
-        }
-    }
-
-    /// The limit under which the stream is to be replayed.
-    fn back(self, limit: f64) -> f64 {
-        match self {
-            Self::None => limit,
-            Self::Share(share) => limit / (1.0 + share),
-            Self::Offset(mib) => (limit - mib).max(0.0),
-        }
-    }
 }
 
 /// Which program ran: a probe has no optimizer.

@@ -109,7 +109,11 @@ fn a_measured_run_corrects_what_its_siblings_streams_say() {
         (known.source, known.allocated.mib().round(), band)
     };
     let alone = (crate::Source::Replayed, 1200.0, 8.0);
-    assert_eq!(size(&knowledge, &rtx), alone, "the seeds tell nothing of it");
+    assert_eq!(
+        size(&knowledge, &rtx),
+        alone,
+        "the seeds tell nothing of it"
+    );
     assert!(!knowledge.learn(seen(&class("RTX 3060 Ti", true), 8, 1040.0)));
     assert!(knowledge.learn(seen(&rtx, 8, 1040.0)));
     let corrected = (crate::Source::Replayed, 1240.0, 17.0);
