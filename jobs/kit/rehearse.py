@@ -17,9 +17,26 @@ import gc
 import gzip
 import json
 import os
+import signal
 import sys
 import time
 
+INTERRUPTED = "interrupted; nothing was kept"
+OUT_OF_MEMORY = "host memory ended; give the rehearsal more"
+#: What systems and libraries say then, where they raise no MemoryError.
+NO_MEMORY = ("can't allocate memory", "annot allocate memory", "not enough memory", "failed to map segment",
+             "Resource temporarily unavailable", "can't start new thread")
+
+
+def _interrupted(*_):
+    print(json.dumps({"error": "interrupted", "message": INTERRUPTED}), flush=True)
+    os._exit(130)
+
+
+# An exception would abort in the middle of a library's own start. What was told to ignore interrupts goes on doing so.
+heeds = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+if heeds and __name__ == "__main__":
+    signal.signal(signal.SIGINT, _interrupted)
 try:
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -28,8 +45,12 @@ try:
     from rehearsal.recorder import MIB, Recorder
     from step import model as models
     from step import one_step, recipe as recipes
-except ImportError as error:   # one line that the agent types
-    print(json.dumps({"error": "missing_package", "package": error.name, "message": str(error)}))
+except (ImportError, OSError, MemoryError) as error:   # one line that the agent types
+    said = str(error)
+    if isinstance(error, MemoryError) or any(sign in said for sign in NO_MEMORY):
+        print(json.dumps({"error": "out_of_host_memory", "message": OUT_OF_MEMORY}))
+        sys.exit(71)
+    print(json.dumps({"error": "missing_package", "package": getattr(error, "name", None), "message": said}))
     sys.exit(69)
 
 
@@ -45,6 +66,7 @@ def rehearse(recipe, device=devices.AMPERE, layers=None, off=()):
     try:
         with recorder.imitations.installed(), _paths(recorder), fake, recorder:
             model = models.ready(recipe, machine, config)
+            _named(model, recorder)
             inputs = one_step.Inputs.made_up(recipe, config, machine)
             one_step.run(model, inputs, recipe, machine)
             lines = list(recorder.lines)   # what ends after the last mark is of no interest
@@ -83,6 +105,14 @@ def _paths(recorder):
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def _named(model, recorder):
+    """Weights, adapters and buffers by the modules that hold them."""
+    for path, module in model.named_modules():
+        for held in (*module._parameters.values(), *module._buffers.values()):
+            if held is not None:
+                recorder.belongs(held.untyped_storage(), _short(path))
 
 
 def _short(name):
@@ -138,13 +168,13 @@ def one(recipe, device, out=None, layers=None, off=()):
     except recipes.RecipeError as error:
         return 64, {"error": "bad_recipe", "message": str(error)}
     except MemoryError:
-        return 71, {"error": "out_of_host_memory", "message": "host memory ended; give the rehearsal more"}
+        return 71, {"error": "out_of_host_memory", "message": OUT_OF_MEMORY}
     except KeyboardInterrupt:
-        return 130, {"error": "interrupted", "message": "interrupted; nothing was kept"}
+        return 130, {"error": "interrupted", "message": INTERRUPTED}
     except Exception as error:   # of the libraries, for a model or version that nobody tried
         # A runtime error of PyTorch's own allocator has no type of its own.
-        if "can't allocate memory" in str(error) or "not enough memory" in str(error):
-            return 71, {"error": "out_of_host_memory", "message": "host memory ended; give the rehearsal more"}
+        if any(sign in str(error) for sign in NO_MEMORY):
+            return 71, {"error": "out_of_host_memory", "message": OUT_OF_MEMORY}
         where = _innermost(error)
         said = (str(error).strip().splitlines() or [""])[0][:300]
         return 70, {"error": "failed", "message": f"{type(error).__name__}: {said} ({where})"}
@@ -195,4 +225,13 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if heeds:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        code = main()
+    except KeyboardInterrupt:   # between two rehearsals of a table
+        print(json.dumps({"error": "interrupted", "message": INTERRUPTED}))
+        code = 130
+    sys.stdout.flush()
+    # An interrupted backward's thread still runs, and an orderly end would wait for it, or abort.
+    os._exit(code)

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::allocator::{Allocator, AllocatorSettings};
-use crate::label::module_of;
+use crate::label::{in_words, module_of};
 use crate::replay::{Alive, ReplayAnswer, ReplaySettings, ReplayStatus, name_of, replay};
 use crate::step::NEXT_STEP;
 use crate::stream::{Event, Stream};
@@ -50,6 +50,9 @@ pub struct Explanation {
     pub stages: Vec<StageMark>,
     /// The step only, at most [`MOMENTS`] points.
     pub timeline: Vec<Moment>,
+    /// The largest blocks that were asked for during the step, by label, alive at the peak or not; `blocks` counts them.
+    #[serde(default)]
+    pub largest: Vec<Alive>,
     pub limit_mib: Option<f64>,
     /// Where it ran out of memory.
     #[serde(default)]
@@ -85,6 +88,7 @@ pub fn explain(stream: &Stream, settings: ReplaySettings) -> Explanation {
         peak_event,
         stages,
         timeline: thinned(&walked),
+        largest: largest(stream),
         limit_mib: settings.limit.map(Bytes::mib),
         wanted,
         replayed,
@@ -107,7 +111,7 @@ fn wanted(
     let tenth = |mib: f64| (mib * 10.0).round() / 10.0;
     Some(Wanted {
         event,
-        label: name_of(stream, bytes, label),
+        label: in_words(&name_of(stream, bytes, label)),
         mib: tenth(bytes as f64 / MIB as f64),
         stage: stage_at(stages, event),
         allocated_mib: tenth(last.allocated_mib),
@@ -209,6 +213,33 @@ pub(crate) fn stages(stream: &Stream) -> Vec<StageMark> {
     }
     stages
 }
+
+/// Labels with a large block, the largest first; blocks of one label and size are one line.
+fn largest(stream: &Stream) -> Vec<Alive> {
+    const SHOWN: usize = 8;
+    let start = position(stream, 1).unwrap_or(0);
+    let mut asked: std::collections::BTreeMap<(u64, String), u64> =
+        std::collections::BTreeMap::new();
+    for event in &stream.events[start..] {
+        if let Event::Alloc { bytes, label } = *event
+            && bytes >= LARGE
+        {
+            let name = in_words(&name_of(stream, bytes, label));
+            *asked.entry((bytes, name)).or_default() += 1;
+        }
+    }
+    let lines = asked.into_iter().rev().take(SHOWN);
+    lines
+        .map(|((bytes, label), blocks)| Alive {
+            label,
+            mib: (bytes as f64 / MIB as f64 * 10.0).round() / 10.0,
+            blocks,
+        })
+        .collect()
+}
+
+/// Smaller blocks find their place anywhere.
+const LARGE: u64 = 20 << 20;
 
 fn by_module(alive: &[Alive]) -> Vec<Alive> {
     let mut modules: std::collections::BTreeMap<String, (f64, u64)> =

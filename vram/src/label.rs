@@ -45,13 +45,27 @@ pub(crate) fn note(
         return Some(whole.to_owned());
     }
     let offloads = recipe.has_fix("save_on_cpu") && !recipe.has_fix("save_on_cpu_skips_weights");
-    // The kit's hooks are the only lines of its fixes that run in the head (jobs/kit/step/fixes.py).
-    let by_hooks = (module.ends_with("lm_head") || module == "head") && line.contains("fixes.py:");
+    let by_hooks = by_offload(module, line);
     // Of a stream without labels, if there is no other block of this size: an fp32 head has a half-precision copy.
     let bare = line.is_empty() && module.ends_with(" bytes");
     let by_size = bare && recipe.has_fix("bf16_lm_head") && bytes == half;
     let copied = offloads && (module == Part::OffloadCopies.name() || by_hooks || by_size);
     copied.then(|| "lm_head copied by save_on_cpu's offload".to_owned())
+}
+
+/// The kit's hooks are the only lines of its fixes that run in the head (jobs/kit/step/fixes.py).
+fn by_offload(module: &str, line: &str) -> bool {
+    (module.ends_with("lm_head") || module == "head") && line.contains("fixes.py:")
+}
+
+/// The label, and in words what it is where that is known from it alone.
+pub(crate) fn in_words(label: &str) -> String {
+    let (module, line) = split(label);
+    if by_offload(module, line) {
+        format!("{label} (copied by save_on_cpu's offload)")
+    } else {
+        label.to_owned()
+    }
 }
 
 /// The module of a label; layers are told apart by their number, and what is in them is not.

@@ -60,7 +60,11 @@ fn a_limit_ends_the_timeline_where_the_memory_ends() {
     let wanted = answer.wanted.as_ref().unwrap();
     assert_eq!(
         (wanted.label.as_str(), wanted.mib, wanted.stage.as_str()),
-        ("lm_head fixes.py:45", 1280.0, "backward")
+        (
+            "lm_head fixes.py:45 (copied by save_on_cpu's offload)",
+            1280.0,
+            "backward"
+        )
     );
     assert_eq!(wanted.allocated_mib, 1024.0 + 512.0 + 256.0);
     assert!(answer.timeline.iter().all(|one| one.reserved_mib <= 2000.0));

@@ -115,6 +115,9 @@ fn a_rehearsed_stream_names_module_and_line_and_what_found_no_place() {
     let roomy = ["vram", "explain", "--from", plain(&stream)];
     let text = text_of(&ask(&roomy));
     assert!(text.contains("lm_head fixes.py:44"), "{text}");
+    // What was copied is told also where it has ended before the peak.
+    let largest = "lm_head fixes.py:44 (copied by save_on_cpu's offload)";
+    assert!(text.contains(largest), "{text}");
     let explained = json_of(&ask(&[&roomy[..], &["--json"]].concat()));
     assert_eq!(
         explained["alive_at_peak"][1]["label"],
@@ -125,7 +128,7 @@ fn a_rehearsed_stream_names_module_and_line_and_what_found_no_place() {
     let tight = [&roomy[..], &["--limit-mib", "3600"]].concat();
     let text = text_of(&ask(&tight));
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let wants = "out of memory, wanting 1280.3 MiB more for lm_head fixes.py:44 in forward and loss, with 3164.3 MiB";
+    let wants = "out of memory, wanting 1280.3 MiB more for lm_head fixes.py:44 (copied by save_on_cpu's offload) in forward and loss, with 3164.3 MiB";
     assert!(said.contains(wants), "{text}");
     let explained = json_of(&ask(&[&tight[..], &["--json"]].concat()));
     has(

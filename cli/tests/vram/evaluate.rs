@@ -140,7 +140,7 @@ import json, pathlib, sys
 words = sys.argv[1:]
 rows, folder = words[words.index("--rows") + 1], pathlib.Path(words[words.index("--out-dir") + 1])
 first = json.loads(pathlib.Path(rows).read_text().splitlines()[0])
-assert first["model_config"]["model_type"] == "llama", first
+assert first["model_config"]["model_type"] in ("llama", "gpt2"), first
 (folder / "one.gz").write_text("a 104857600\nm 1\na 1048576\nm 2\na 2097152\nm 3\nm 4\n")
 print("a library says something")
 print(json.dumps({"line": 1, "stream": "one.gz", "doubts": ["never compared"], "seconds": 3.5, "host_peak_mib": 600,
@@ -203,6 +203,23 @@ fn a_rehearsed_row_is_predicted_from_its_stream_and_the_others_not_at_all() {
     );
     let left = std::fs::read_dir(folder.path().join("cache")).unwrap();
     assert_eq!(left.count(), 1, "the table that was handed over is gone");
+}
+
+/// A family whose layers the shapes do not tell, with names of its own: the kit's answer stands by itself.
+#[test]
+fn a_model_that_only_the_kit_can_read_is_predicted_from_its_stream() {
+    let folder = with_kit(KIT);
+    let config = r#"{"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "vocab_size": 100}"#;
+    let row = format!(
+        r#"{{"model_config": {config}, "targets": ["c_attn"], "seq_len": 512, "rank": 8, "limit_mib": 500}}"#
+    );
+    std::fs::write(folder.path().join("rows.jsonl"), format!("{row}\n{row}\n")).unwrap();
+    let answer = json_of(&rehearsed(&folder, &["--json"]));
+    let rows = &answer["rows"];
+    assert_eq!(rows[0]["predicted_allocated_mib"], 103.0, "{answer}");
+    assert_eq!(rows[0]["verdict"], "fits");
+    assert_eq!(rows[1]["source"], "unknown");
+    assert_eq!(rows[1]["verdict"], "uncertain");
 }
 
 #[test]

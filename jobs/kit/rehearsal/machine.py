@@ -63,16 +63,22 @@ class Rehearsal:
         return torch.empty(size, dtype=dtype)
 
     def optimizer(self, recipe, parameters):
-        return Optimizer(recipe.optimizer, parameters)
+        return Optimizer(recipe.optimizer, parameters, self.recorder)
 
 
 class Optimizer:
     """State as the named optimizer keeps it, and what a step of it holds for a moment."""
 
-    def __init__(self, kind, parameters):
+    def __init__(self, kind, parameters, recorder):
+        self.recorder = recorder
         self.kind, self.parameters, self.state = kind, list(parameters), []
 
     def step(self):
+        self.recorder.path, before = "optimizer", self.recorder.path
+        self._step()
+        self.recorder.path = before
+
+    def _step(self):
         trained = [weight for weight in self.parameters if weight.grad is not None]
         if not self.state:
             if self.kind.endswith("8bit"):

@@ -24,7 +24,7 @@ class Recorder(TorchDispatchMode):
     def __init__(self, imitations, workspace):
         super().__init__()
         self.imitations, self.workspace = imitations, workspace
-        self.lines, self.live = [], {}
+        self.lines, self.live, self.births = [], {}, []
         self.count, self.total, self.peak = 0, 0, 0
         self.handles = set()
         self.out_of_memory = False
@@ -38,6 +38,7 @@ class Recorder(TorchDispatchMode):
         self.count += 1
         self.total += rounded
         self.peak = max(self.peak, self.total)
+        self.births.append(len(self.lines))
         self.lines.append(f"a {size} {label}" if label else f"a {size}")
         return number, rounded
 
@@ -90,6 +91,14 @@ class Recorder(TorchDispatchMode):
                 self.peaks.setdefault(name, self.total if number == 10 else self.peak)
 
     # -- labels
+
+    def belongs(self, storage, path):
+        """Says of a block that is there whose it is: a model is built by no module's forward."""
+        block = self.live.get(storage._cdata)
+        if block is not None:
+            at = self.births[block[0]]
+            _, size, label = self.lines[at].split(" ", 2)
+            self.lines[at] = f"a {size} {path} {label.split(' ', 1)[-1]}"
 
     def entered(self, module, name):
         self.paths.append(self.path)

@@ -3,12 +3,15 @@
 Rows that differ in what was measured, or under which limit, share a stream. Each is made in a process of its own, so
 that no rehearsal sees what another left; on systems that can, those are copies of this one, with its libraries loaded.
 """
+import ctypes
 import dataclasses
 import hashlib
 import json
 import multiprocessing
 import multiprocessing.connection
 import pathlib
+import signal
+import sys
 
 from step import recipe as recipes
 
@@ -28,7 +31,9 @@ def kit_hash():
 
 def content_key(row):
     recipe, device = recipes.of_row(row), devices.of(row.get("gpu"), row.get("vendor") or "")
+    own = pathlib.Path(recipe.model, "config.json") if recipe.model_config is None and recipe.model else None
     said = {**dataclasses.asdict(recipe), "memory_fixes": sorted(recipe.memory_fixes), "device": dataclasses.asdict(device),
+            "config": own.read_text(encoding="utf-8") if own and own.is_file() else None,
             "layers": row.get("num_hidden_layers"), "versions": versions.installed(), "kit": kit_hash()}
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -90,6 +95,7 @@ def _made(folder, todo, at_once, rehearse_one):
 
 
 def _one_row(folder, key, row, answer, rehearse_one):
+    _end_with_parent()
     recipe, device = recipes.of_row(row), devices.of(row.get("gpu"), row.get("vendor") or "")
     code, said = rehearse_one(recipe, device, folder / f"{key}.gz", row.get("num_hidden_layers"))
     if code == 0:   # after its stream, so that a summary alone never says that there is one
@@ -98,3 +104,9 @@ def _one_row(folder, key, row, answer, rehearse_one):
         part.replace(folder / f"{key}.json")
     answer.send(said)
     answer.close()
+
+
+def _end_with_parent():
+    """On Linux; elsewhere it goes on to its end, and what it keeps is whole."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)   # PR_SET_PDEATHSIG

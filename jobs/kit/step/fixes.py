@@ -1,6 +1,7 @@
-"""Memory fixes, named as in the sweep file. None changes a number that the training computes beyond rounding.
+"""Memory fixes, named as in the sweep file. All but the first compute the same: at most sums are taken in another order.
 
-* bf16_lm_head: embedding and head back to half precision after k-bit preparation made them fp32.
+* bf16_lm_head: embedding and head back to half precision after k-bit preparation made them fp32. The first loss is the
+  same within rounding; later ones move by half a per cent (docs/rehearsal.md), as what is trained rounds.
 * chunked_mlp: the MLP over pieces of the sequence.
 * save_on_cpu: what is saved for backward waits in host memory; weights go there, too, unless
   save_on_cpu_skips_weights is given.

@@ -106,9 +106,14 @@ def prepare(model, recipe, machine):
 
 def adapt(model, recipe, machine):
     """Adapters on every module whose name matches, wherever it is, and the fixes that wrap modules."""
-    model = get_peft_model(model, LoraConfig(
-        r=recipe.rank, lora_alpha=recipe.alpha, lora_dropout=recipe.dropout, use_rslora=recipe.rslora,
-        use_dora=recipe.dora, task_type="CAUSAL_LM", target_modules=list(recipe.targets)))
+    try:
+        model = get_peft_model(model, LoraConfig(
+            r=recipe.rank, lora_alpha=recipe.alpha, lora_dropout=recipe.dropout, use_rslora=recipe.rslora,
+            use_dora=recipe.dora, task_type="CAUSAL_LM", target_modules=list(recipe.targets)))
+    except ValueError as error:
+        names = {name.rsplit(".", 1)[-1] for name, part in model.named_modules() if isinstance(part, nn.Linear)}
+        raise RecipeError(f"targets: PEFT cannot adapt {', '.join(recipe.targets) or 'nothing'}: {str(error)[:SAID]}; "
+                          f"linear layers here: {', '.join(sorted(names))[:SAID]}") from error
     if recipe.has("chunked_mlp"):
         fixes.chunked_mlp(model, recipe.mlp_chunk_tokens)
     model.train()

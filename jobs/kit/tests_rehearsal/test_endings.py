@@ -48,12 +48,12 @@ class Endings(unittest.TestCase):
         kept = [path.name for path in self.folder.iterdir() if path.name.startswith("stream")]
         self.assertEqual(kept, [])
 
-    def in_the_middle(self, child):
-        """Past its imports, which take half of that processor time; the whole takes several times as much."""
+    def at(self, child, wanted):
+        """Until it has had so many seconds of processor time: its imports take 7, the whole a minute or more."""
         until = time.monotonic() + 120
         while time.monotonic() < until and child.poll() is None:
             stat = pathlib.Path(f"/proc/{child.pid}/stat").read_text().rsplit(")", 1)[1].split()
-            if (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK") > 14:
+            if (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK") > wanted:
                 return
             time.sleep(0.1)
         self.fail("it ended before it could be met")
@@ -89,16 +89,55 @@ class Endings(unittest.TestCase):
 
     @unittest.skipUnless(LINUX, "processes are looked at in /proc")
     def test_interrupted_by_hand(self):
-        child = self.begun(LONG)
-        self.in_the_middle(child)
-        child.send_signal(signal.SIGINT)
-        said = self.ended(child, 130, "nothing was kept")
-        self.assertEqual(said["error"], "interrupted")
+        # While its libraries load, while the model is built, in the backward pass, which has threads of its own.
+        for seconds in 1, 14, 30:
+            with self.subTest(seconds=seconds):
+                child = self.begun(LONG)
+                self.at(child, seconds)
+                child.send_signal(signal.SIGINT)
+                said = self.ended(child, 130, "nothing was kept")
+                self.assertEqual(said["error"], "interrupted")
+
+    @unittest.skipUnless(LINUX, "processes are looked at in /proc")
+    def test_a_table_interrupted_or_killed_leaves_no_process(self):
+        table = self.folder / "rows.jsonl"
+        table.write_text(json.dumps(LONG) + "\n", encoding="utf-8")
+        kept = self.folder / "streams"
+        command = [sys.executable, "-W", "ignore", str(live_sets.KIT / "rehearse.py"), "--rows", str(table),
+                   "--out-dir", str(kept)]
+        for signalled, code in (signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL):
+            with self.subTest(signalled=signalled):
+                parent = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                child = self.child_of(parent)
+                parent.send_signal(signalled)
+                out, complained = parent.communicate(timeout=60)
+                self.assertEqual(parent.returncode, code, complained[-600:])
+                self.assertFalse("Traceback" in complained, complained[:600])
+                self.assertEqual(json.loads(out)["error"] if out else "", "interrupted" if code == 130 else "")
+                self.gone(child)
+                self.assertEqual(list(kept.iterdir()), [])
+
+    def child_of(self, parent):
+        until = time.monotonic() + 120
+        while time.monotonic() < until and parent.poll() is None:
+            children = pathlib.Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
+            if children:
+                time.sleep(2)   # into its rehearsal
+                return int(children[0])
+            time.sleep(0.1)
+        self.fail("it has begun no rehearsal")
+
+    def gone(self, pid):
+        until = time.monotonic() + 20
+        while pathlib.Path(f"/proc/{pid}/stat").exists():
+            if time.monotonic() > until:
+                self.fail("the rehearsal goes on by itself")
+            time.sleep(0.1)
 
     @unittest.skipUnless(LINUX, "processes are looked at in /proc")
     def test_killed_in_the_middle(self):
         child = self.begun(LONG)
-        self.in_the_middle(child)
+        self.at(child, 14)
         child.kill()
         child.communicate(timeout=60)
         self.nothing_kept()

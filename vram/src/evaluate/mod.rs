@@ -16,6 +16,7 @@ use crate::architecture::Architecture;
 use crate::knowledge::features;
 use crate::learn::{Correction, ONE_STEP, Sample};
 use crate::offset::Offset;
+use crate::planning::is_reasonable;
 use crate::recipe::Quant;
 use crate::replay::{Peaks, ReplaySettings, run};
 use crate::row::Row;
@@ -42,7 +43,8 @@ struct Rehearsed {
 }
 
 struct Known {
-    plan: Plan,
+    /// Absent where only the program's code can be read, not the shapes.
+    plan: Option<Plan>,
     stream: Stream,
     peaks: Peaks,
     /// The stream is of the real program's code, not of the shapes.
@@ -104,7 +106,11 @@ pub fn evaluate_with(
             out.push(unknown(one));
             continue;
         };
-        let family = family(&known.plan, &one.row);
+        let Some(plan) = &known.plan else {
+            out.push(evaluated(one, known, Fix::None));
+            continue;
+        };
+        let family = family(plan, &one.row);
         let of_family = |(of, sample): &(Family, Sample)| (*of == family).then(|| sample.clone());
         // Rows of this table that are known when this one is asked about.
         let before = |other: usize| {
@@ -134,10 +140,10 @@ pub fn evaluate_with(
             let learned = learned
                 .entry(family.clone())
                 .or_insert_with(|| Correction::learn(&samples(), ONE_STEP));
-            Fix::of(learned, &known.plan)
+            Fix::of(learned, plan)
         } else {
             near.extend(others.iter().filter_map(of_family));
-            Fix::of(&Correction::learn(&near, ONE_STEP), &known.plan)
+            Fix::of(&Correction::learn(&near, ONE_STEP), plan)
         };
         out.push(evaluated(one, known, fix));
     }
@@ -166,16 +172,24 @@ fn rehearse(
                 message,
             };
             let row = Row::read(line).map_err(error)?;
-            let plan = row.plan().map_err(error)?;
-            if !crate::planning::is_reasonable(&plan) {
+            let brought = streams.remove(&(at + 1));
+            let plan = match row.plan() {
+                Ok(plan) => Some(plan),
+                // What the kit was asked about is answered by it: families that the shapes do not tell, for one.
+                Err(_) if brought.is_some() => None,
+                Err(message) => return Err(error(message)),
+            };
+            if plan.as_ref().is_some_and(|plan| !is_reasonable(plan)) {
                 return Err(error("its sizes are beyond any machine".to_owned()));
             }
-            let brought = streams.remove(&(at + 1));
             let from_code = brought.is_some();
             let doubtful = brought.as_ref().is_some_and(|brought| brought.doubtful);
             let stream = match brought {
                 Some(brought) => brought.stream,
-                None => plan.arch.family.is_known().then(|| stream(&plan)),
+                None => plan
+                    .as_ref()
+                    .filter(|plan| plan.arch.family.is_known())
+                    .map(stream),
             };
             let known = stream.map(|stream| Known {
                 peaks: run(&stream, settings(&row, None)),
@@ -209,12 +223,12 @@ fn sample(one: &Rehearsed) -> Option<(Family, Sample)> {
         .peak_allocated_mib
         .filter(|_| !one.row.failed() && one.row.simulated != Some(true))?;
     let sample = Sample {
-        features: features(&known.plan),
+        features: features(known.plan.as_ref()?),
         computed: mib(known.peaks.allocated),
         measured,
         source: format!("row {}", one.line),
     };
-    Some((family(&known.plan, &one.row), sample))
+    Some((family(known.plan.as_ref()?, &one.row), sample))
 }
 
 /// What one correction holds for: a model on a class of card; int8 apart, whose outliers teach nothing of the others.
@@ -326,7 +340,11 @@ fn verdict(known: &Known, row: &Row, fix: Fix, limit: f64) -> VerdictKind {
     } else {
         Origin::Shapes
     };
-    let band = if known.plan.quant == Quant::Int8 {
+    let int8 = match &known.plan {
+        Some(plan) => plan.quant == Quant::Int8,
+        None => row.quant.as_deref().and_then(Quant::read) == Some(Quant::Int8),
+    };
+    let band = if int8 {
         BAND_INT8
     } else {
         streams::band(origin, &known.stream, limit) * if known.doubtful { DOUBT } else { 1.0 }

@@ -36,7 +36,18 @@ pub fn text(explained: &Explanation) -> String {
         modules.row([one.label.clone(), tenth(one.mib), one.blocks.to_string()]);
     }
     let blocks = alive(&answer.alive_at_peak, BLOCKS_SHOWN);
-    format!("{peak}\n{modules}{blocks}")
+    let mut largest = Table::new(&[
+        ("LARGEST ASKED FOR IN THE STEP", Kind::Text),
+        ("MiB EACH", Kind::Figure),
+        ("TIMES", Kind::Figure),
+    ]);
+    for one in &explained.largest {
+        largest.row([one.label.clone(), tenth(one.mib), one.blocks.to_string()]);
+    }
+    if explained.largest.is_empty() {
+        return format!("{peak}\n{modules}{blocks}");
+    }
+    format!("{peak}\n{modules}{blocks}\n{largest}")
 }
 
 /// What asked for the block that found no place, when, and how full it was.
