@@ -4,7 +4,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::architecture::{Architecture, ArchitectureError, Fields};
+use crate::architecture::{Architecture, ArchitectureError};
+use crate::fields::Fields;
 
 /// Keys and values of one layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

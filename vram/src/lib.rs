@@ -16,6 +16,7 @@ mod device;
 mod estimate;
 mod evaluate;
 mod explain;
+mod fields;
 mod footprint;
 mod generation;
 mod hybrid;

@@ -4,7 +4,8 @@
 
 use serde_json::Value;
 
-use crate::architecture::{ArchitectureError, Family, Fields, bad};
+use crate::architecture::{ArchitectureError, Family, bad};
+use crate::fields::Fields;
 use crate::hybrid;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

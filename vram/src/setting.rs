@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::architecture::shown;
+use crate::fields::shown;
 use crate::{Bytes, RecipeError, Settings};
 
 /// Counts above this are absurd for any of our settings, and their products would leave 64 bits.
