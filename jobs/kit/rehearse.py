@@ -50,7 +50,10 @@ except (ImportError, OSError, MemoryError) as error:   # one line that the agent
     if isinstance(error, MemoryError) or any(sign in said for sign in NO_MEMORY):
         print(json.dumps({"error": "out_of_host_memory", "message": OUT_OF_MEMORY}))
         sys.exit(71)
-    print(json.dumps({"error": "missing_package", "package": getattr(error, "name", None), "message": said}))
+    if not isinstance(error, ImportError):   # a library that is there, and cannot be loaded
+        print(json.dumps({"error": "failed", "message": f"{type(error).__name__}: {said[:300]}"}))
+        sys.exit(70)
+    print(json.dumps({"error": "missing_package", "package": error.name, "message": said}))
     sys.exit(69)
 
 

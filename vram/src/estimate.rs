@@ -204,11 +204,7 @@ fn from_stream(
         (Origin::Rehearsed, false) => "peak of the rehearsed stream",
         (Origin::Rehearsed, true) => "peak of the rehearsed streams, scaled",
     };
-    let offset = if recipe.quant == Quant::Int8 {
-        None
-    } else {
-        knowledge.offset(workload, class)
-    };
+    let offset = knowledge.offset(workload, class);
     let beyond = |bytes: Bytes| match offset {
         Some(offset) => Bytes::from_mib((bytes.mib() + offset.mib).max(0.0)),
         None => bytes,

@@ -10,7 +10,7 @@ use crate::footprint::footprint_of;
 use crate::learn::{self, Correction, Features, Sample};
 use crate::observation::{Observation, Observed};
 use crate::offset::Offset;
-use crate::recipe::Quant;
+use crate::recipe::{Quant, Recipe};
 use crate::report::ReportRow;
 use crate::step::Plan;
 use crate::stream::Stream;
@@ -108,9 +108,15 @@ impl Knowledge {
         &self.streams
     }
 
-    /// What runs of this model's program had beyond their streams on this class of card; the seeds tell nothing of it.
+    /// What runs of this model's program had beyond their streams on this class of card; the seeds tell nothing of it,
+    /// nor does int8, whose outliers differ from run to run.
     pub(crate) fn offset(&self, workload: &Workload, class: &DeviceClass) -> Option<Offset> {
-        let model = workload.recipe.as_ref()?.architecture()?;
+        let has_no_outliers = |of: &Recipe| of.quant != Quant::Int8;
+        let model = workload
+            .recipe
+            .as_ref()
+            .filter(|of| has_no_outliers(of))?
+            .architecture()?;
         let ended = self
             .observations
             .get(self.shipped..)?
@@ -123,7 +129,7 @@ impl Knowledge {
         let pairs = ended.filter_map(|seen| {
             let other = Workload::new(seen.mode, &seen.settings, None).ok()?;
             let recipe = other.recipe.as_ref()?;
-            if recipe.architecture()? != model || recipe.quant == Quant::Int8 {
+            if recipe.architecture()? != model || !has_no_outliers(recipe) {
                 return None;
             }
             let (card, expandable) = (planning::workspace(class), recipe.expandable_segments);

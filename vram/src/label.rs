@@ -53,12 +53,12 @@ pub(crate) fn note(
     copied.then(|| "lm_head copied by save_on_cpu's offload".to_owned())
 }
 
-/// The kit's hooks are the only lines of its fixes that run in the head (jobs/kit/step/fixes.py).
+/// During the step the kit's hooks are the only lines of its fixes that run in the head (jobs/kit/step/fixes.py).
 fn by_offload(module: &str, line: &str) -> bool {
     (module.ends_with("lm_head") || module == "head") && line.contains("fixes.py:")
 }
 
-/// The label, and in words what it is where that is known from it alone.
+/// The label of a block of the step, and in words what it is where that is known from it alone.
 pub(crate) fn in_words(label: &str) -> String {
     let (module, line) = split(label);
     if by_offload(module, line) {

@@ -170,7 +170,7 @@ impl Row {
     }
 
     /// Refuses counts and measured numbers that cannot be, by their names.
-    fn checked(&self) -> Result<(), String> {
+    pub(crate) fn checked(&self) -> Result<(), String> {
         let counts = [
             ("rank", self.rank),
             ("batch", self.batch),

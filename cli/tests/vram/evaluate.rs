@@ -220,6 +220,14 @@ fn a_model_that_only_the_kit_can_read_is_predicted_from_its_stream() {
     assert_eq!(rows[0]["verdict"], "fits");
     assert_eq!(rows[1]["source"], "unknown");
     assert_eq!(rows[1]["verdict"], "uncertain");
+    // What was measured of it must still be possible.
+    let bad = row.replace("500}", "500, \"peak_allocated_mib\": -3}");
+    std::fs::write(folder.path().join("rows.jsonl"), format!("{bad}\n")).unwrap();
+    refused_by(
+        &rehearsed(&folder, &[]),
+        "peak_allocated_mib",
+        &["rows.jsonl", "which no machine has"],
+    );
 }
 
 #[test]

@@ -172,6 +172,7 @@ fn rehearse(
                 message,
             };
             let row = Row::read(line).map_err(error)?;
+            row.checked().map_err(error)?;
             let brought = streams.remove(&(at + 1));
             let plan = match row.plan() {
                 Ok(plan) => Some(plan),

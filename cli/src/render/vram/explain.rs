@@ -36,6 +36,9 @@ pub fn text(explained: &Explanation) -> String {
         modules.row([one.label.clone(), tenth(one.mib), one.blocks.to_string()]);
     }
     let blocks = alive(&answer.alive_at_peak, BLOCKS_SHOWN);
+    if explained.largest.is_empty() {
+        return format!("{peak}\n{modules}{blocks}");
+    }
     let mut largest = Table::new(&[
         ("LARGEST ASKED FOR IN THE STEP", Kind::Text),
         ("MiB EACH", Kind::Figure),
@@ -43,9 +46,6 @@ pub fn text(explained: &Explanation) -> String {
     ]);
     for one in &explained.largest {
         largest.row([one.label.clone(), tenth(one.mib), one.blocks.to_string()]);
-    }
-    if explained.largest.is_empty() {
-        return format!("{peak}\n{modules}{blocks}");
     }
     format!("{peak}\n{modules}{blocks}\n{largest}")
 }
