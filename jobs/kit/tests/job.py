@@ -76,6 +76,7 @@ class Job:
     def checkpoints(self):
         """Names of the whole ones, oldest first; none while the folder is not there yet."""
         try:
-            return sorted(name for name in os.listdir(self.path("checkpoints")) if name.startswith("step-"))
+            names = os.listdir(self.path("checkpoints"))
+            return sorted(name for name in names if name.startswith("step-") and name.endswith(".json"))
         except FileNotFoundError:
             return []
