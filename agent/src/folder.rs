@@ -64,6 +64,12 @@ impl AgentFolder {
         self.path.join("rehearsals")
     }
 
+    /// Files of sweeps, fetched from the coordinator.
+    #[must_use]
+    pub fn cache(&self) -> PathBuf {
+        self.path.join("cache")
+    }
+
     /// `attempts/<sweep>/<trial>/<kind>/<number>`
     #[must_use]
     pub fn attempt(&self, id: &AttemptId) -> AttemptFolder {

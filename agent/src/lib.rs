@@ -16,6 +16,7 @@ mod session;
 pub mod simulate;
 pub mod size;
 mod spool;
+mod staging;
 
 pub use attempt::shepherd::shepherd;
 pub use folder::FolderError;

@@ -11,12 +11,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::attempt::{Attempts, Setting};
 use crate::config::HostConfig;
+use crate::durable::DiskError;
 use crate::folder::{AgentFolder, FolderError};
 use crate::recording::Recordings;
 use crate::rehearsal::Rehearsals;
 use crate::retention;
 use crate::session::{self, SessionError};
 use crate::spool::{Spool, SpoolError};
+use crate::staging::Staging;
 
 /// How long a shutdown waits for attempts to end and their endings to be acknowledged.
 const SUSPEND_WAIT: Duration = Duration::from_secs(15);
@@ -64,6 +66,8 @@ pub enum AgentError {
     #[error(transparent)]
     Folder(#[from] FolderError),
     #[error(transparent)]
+    Disk(#[from] DiskError),
+    #[error(transparent)]
     Spool(#[from] SpoolError),
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -77,6 +81,7 @@ pub async fn run(options: AgentOptions) -> Result<(), AgentError> {
         kit: options.config.kit.clone().unwrap_or(options.kit),
         config: Arc::new(options.config),
         program: options.program,
+        staging: Staging::open(folder.cache(), &options.coordinator)?,
         folder: folder.clone(),
     };
     let (links, linked) = watch::channel(None);

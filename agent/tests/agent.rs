@@ -37,7 +37,7 @@ async fn an_attempt_from_start_to_ending() {
     let work = fs::canonicalize(host.root.path())
         .unwrap()
         .join("agent/work/digits-abc/1");
-    let begin = format!("{A} 7 yes -1\n{{\"rank\": 8}}");
+    let begin = format!("{A} 7 yes -1\n{{\"rank\":8,\"resources\":{{}}}}");
     assert!(log.starts_with(&begin), "{log}");
     assert_eq!(
         log[begin.len()..].lines().collect::<Vec<_>>(),

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use coordinator::Running;
+use proto::v1::files_client::FilesClient;
 use proto::v1::hosts_client::HostsClient;
 use proto::v1::sweeps_client::SweepsClient;
 use proto::v1::vram_client::VramClient;
@@ -60,6 +61,10 @@ impl Clients {
 
     pub fn hosts(&self) -> HostsClient<Channel> {
         HostsClient::new(self.channel.clone()).max_decoding_message_size(LARGEST_REPLY)
+    }
+
+    pub fn files(&self) -> FilesClient<Channel> {
+        FilesClient::new(self.channel.clone())
     }
 
     pub fn vram(&self) -> VramClient<Channel> {

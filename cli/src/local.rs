@@ -178,7 +178,7 @@ pub fn agent_error(host: &str, error: &AgentError) -> Error {
     let text = format!("host {host}: failed to {}", Error::chain(error));
     match error {
         AgentError::Session(_) => Error::Refused(text),
-        AgentError::Folder(_) | AgentError::Spool(_) => Error::Failed(text),
+        AgentError::Folder(_) | AgentError::Disk(_) | AgentError::Spool(_) => Error::Failed(text),
     }
 }
 

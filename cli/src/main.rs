@@ -15,6 +15,7 @@ mod out;
 mod pretend;
 mod render;
 mod signals;
+mod staging;
 mod sweep_file;
 
 use std::ffi::OsStr;

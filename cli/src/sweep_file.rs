@@ -6,10 +6,14 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use jobs::Plan;
+use jobs::spec::NamedFile;
+use jobs::staged::Bundle;
 use proto::v1::SweepFile;
 use sha2::{Digest as _, Sha256};
 
 use crate::error::Error;
+use crate::kit;
+use crate::staging::{self, Source};
 
 /// Larger files are a mistake, and nothing would carry them.
 const LARGEST: u64 = 16 << 20;
@@ -21,13 +25,44 @@ pub struct Loaded {
     pub file: SweepFile,
     /// SHA-256 of the bytes, in hex: by it an unfinished sweep of the same file is found again.
     pub digest: String,
+    /// The files that it names.
+    pub sources: Vec<Source>,
+    /// Names where a file may stand, and none is there: they reach the program as they are.
+    pub words: Vec<String>,
+}
+
+impl Loaded {
+    /// All that travels with it: the kit, too, where its programs use one and there is one here.
+    pub fn travelling(&self, path: &Path) -> Result<Vec<Source>, Error> {
+        let mut all = self.sources.clone();
+        if kit::is_needed(&self.plan.spec)
+            && let Some(folder) = kit::find(Some(path))?
+        {
+            all.extend(staging::kit(&folder)?);
+        }
+        Ok(all)
+    }
 }
 
 pub fn load(path: &Path) -> Result<Loaded, Error> {
     let name = path.to_string_lossy().into_owned();
     let bytes = read(path)?;
-    let plan = jobs::plan::load(&name, &bytes).map_err(Error::Spec)?;
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut sources: Vec<Source> = Vec::new();
+    let mut words: Vec<String> = Vec::new();
+    let look = |file: &NamedFile| {
+        if !file.required && !folder.join(&file.name).is_file() {
+            words.push(file.name.clone());
+            return Ok(());
+        }
+        let before = sources.iter().map(|source| source.size).sum();
+        sources.push(staging::look(Bundle::Files, folder, &file.name, before)?);
+        Ok(())
+    };
+    let plan = jobs::plan::load_with(&name, &bytes, look).map_err(Error::Spec)?;
     let mut attachments = BTreeMap::new();
     for named in plan.spec.attachments() {
         let content = read(&folder.join(&named))?;
@@ -35,6 +70,8 @@ pub fn load(path: &Path) -> Result<Loaded, Error> {
     }
     Ok(Loaded {
         digest: digest(&bytes),
+        sources,
+        words,
         plan,
         file: SweepFile {
             name,
@@ -61,8 +98,12 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 }
 
 fn digest(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+pub fn hex(bytes: &[u8]) -> String {
     let mut hex = String::with_capacity(64);
-    for byte in Sha256::digest(bytes) {
+    for byte in bytes {
         let _ = write!(hex, "{byte:02x}");
     }
     hex

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use proto::v1::agents_server::AgentsServer;
+use proto::v1::files_server::FilesServer;
 use proto::v1::hosts_server::HostsServer;
 use proto::v1::sweeps_server::SweepsServer;
 use proto::v1::vram_server::VramServer;
@@ -20,7 +21,7 @@ use crate::api::Api;
 use crate::clock;
 use crate::engine::{self, Command, EngineHandle, Timing};
 use crate::live::Live;
-use crate::store::{self, AttemptFiles, SledStore, Store, StoreError};
+use crate::store::{self, AttemptFiles, Files, SledStore, Store, StoreError};
 
 /// Sweep files have at most 1 MiB, with attachments.
 const MESSAGE_MAX: usize = 16 << 20;
@@ -97,6 +98,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     let listener = TcpListener::bind(options.listen).await.map_err(listening)?;
     let address = listener.local_addr().map_err(listening)?;
     let store = SledStore::open(&options.data, clock::now_ms())?;
+    let staged = Files::open(&options.data)?;
     let reader = store.reader();
     let live = Arc::new(Live::default());
     let timing = Timing {
@@ -111,6 +113,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         reader,
         live,
         files: Arc::new(Mutex::new(AttemptFiles::new(&options.data))),
+        staged,
         data: options.data.clone(),
     };
     let close = CancellationToken::new();
@@ -138,6 +141,7 @@ async fn serve(
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
         .add_service(SweepsServer::new(api.clone()).max_decoding_message_size(MESSAGE_MAX))
         .add_service(HostsServer::new(api.clone()))
+        .add_service(FilesServer::new(api.clone()))
         .add_service(VramServer::new(api.clone()).max_decoding_message_size(MESSAGE_MAX))
         .add_service(AgentsServer::new(api).max_decoding_message_size(MESSAGE_MAX))
         .serve_with_incoming_shutdown(incoming, close.cancelled_owned())

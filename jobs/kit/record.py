@@ -6,10 +6,9 @@ usage: record.py SETTINGS.json [--mode train|probe] [--limit-mib N] [--out STREA
 
 Weights are random, made from the shapes: peaks depend on shapes only, and the row says so.
 Exit code 0 (also where it ran out of memory: that is a measurement); 64 for a bad recipe, 69 where a package is missing,
-78 without a card.
+72 without a card.
 """
 import argparse
-import gzip
 import json
 import os
 import subprocess
@@ -18,53 +17,18 @@ import time
 
 try:
     import torch
-    from step import machine, model as models, one_step, recipe as recipes
+    from measure import observation
+    from measure.card import Recorded
+    from step import model as models, one_step, recipe as recipes
 except ImportError as error:
     print(json.dumps({"error": "missing_package", "package": error.name, "message": str(error)}))
     sys.exit(69)
 
-MIB = 2**20
-#: Marks are blocks of a few bytes that nothing else asks for: 100 + their number.
-MARK = 100
-
-
-class Recorded(machine.Card):
-    """A card that notes its peaks at each mark."""
-
-    def __init__(self, limit_mib=None):
-        super().__init__()
-        self.limit_mib, self.peaks, self.steps, self.marks = limit_mib, {}, [], []
-
-    def loaded(self):
-        self.peaks["after_load_mib"] = _mib(torch.cuda.memory_allocated())
-
-    def mark(self, number):
-        # Kept until the end: what is freed at once would be taken by the next block.
-        self.marks.append(torch.empty(MARK + number, dtype=torch.uint8, device=self.device))
-        if number == 1:
-            self.peaks["pre_step_mib"] = _mib(torch.cuda.memory_allocated())
-            torch.cuda.reset_peak_memory_stats()
-            if self.limit_mib:
-                total = torch.cuda.get_device_properties(self.device).total_memory
-                torch.cuda.set_per_process_memory_fraction(self.limit_mib * MIB / total)
-        peak = _mib(torch.cuda.max_memory_allocated())
-        # Forward's and backward's are of the first step.
-        if number == 2:
-            self.peaks.setdefault("forward_peak_mib", peak)
-        if number == 3:
-            self.peaks.setdefault("backward_peak_mib", peak)
-            self.steps.append([peak, _mib(torch.cuda.max_memory_reserved())])
-
-
-def _mib(size):
-    return round(size / MIB, 1)
-
 
 def record(recipe, limit_mib=None, stream_path=None, with_losses=False):
     """The row; it holds no settings but those the caller gave."""
-    torch.cuda.memory._record_memory_history(enabled="all", context=None, stacks="python", max_entries=5_000_000)
-    card, losses, wanted = Recorded(limit_mib), [] if with_losses else None, None
-    status, start = "ok", time.monotonic()
+    card, losses, failed = Recorded(limit_mib), [] if with_losses else None, None
+    start = time.monotonic()
     try:
         config = models.config_of(recipe)
         torch.manual_seed(0)   # so that losses of two recipes can be compared
@@ -72,59 +36,15 @@ def record(recipe, limit_mib=None, stream_path=None, with_losses=False):
         inputs = one_step.Inputs.made_up(recipe, config, card)
         one_step.run(model, inputs, recipe, card, losses)
     except torch.OutOfMemoryError as error:
-        status, wanted = "oom", _wanted(str(error))
-    peaks = {"peak_allocated_mib": _mib(torch.cuda.max_memory_allocated()),
-             "peak_reserved_mib": _mib(torch.cuda.max_memory_reserved())}
-    stats = torch.cuda.memory_stats()
-    free, total = torch.cuda.mem_get_info()
-    row = {
-        "status": status, "oom_wanted_mib": wanted, **card.peaks, **peaks, "per_step_peaks_mib": card.steps,
-        "requested_peak_mib": _mib(stats.get("requested_bytes.all.peak", 0)),
-        "context_mib": _mib(total - free - torch.cuda.memory_reserved()),
-        "seconds": round(time.monotonic() - start, 1), "weights": "random", "gpu": torch.cuda.get_device_name(),
-        "vendor": "amd" if torch.version.hip else "nvidia", "os": sys.platform, "torch": torch.__version__,
-        "limit_mib": limit_mib,
-    }
+        failed = str(error)
+    row = {**observation.outcome(card, failed), "seconds": round(time.monotonic() - start, 1), "weights": "random",
+           **observation.machine(card)}
+    row["context_mib"] = row.pop("outside_allocator_mib")
     if losses:
         row["losses"] = losses
     if stream_path:
-        row["events"] = write(stream_path)
+        row["events"] = card.write_stream(stream_path)
     return row
-
-
-def _wanted(text):
-    """`Tried to allocate 1.25 GiB.`"""
-    words = text.split("Tried to allocate ", 1)[-1].split()
-    scale = {"GiB": 1024, "MiB": 1, "KiB": 1 / 1024, "bytes": 1 / MIB}
-    try:
-        return round(float(words[0]) * scale[words[1].rstrip(".")], 2)
-    except (IndexError, KeyError, ValueError):
-        return None
-
-
-def write(path):
-    """The history as a stream: `a`, `f`, `S` and `F` in the order of time, marks read off their sizes."""
-    trace = torch.cuda.memory._snapshot(device=torch.cuda.current_device())["device_traces"][torch.cuda.current_device()]
-    numbers, count, part = {}, 0, f"{path}.part"
-    with gzip.open(part, "wt", compresslevel=6, encoding="utf-8") as file:
-        for entry in trace:
-            # An out of memory has no address.
-            action, size, address = entry["action"], entry.get("size", 0), entry.get("addr")
-            if action == "alloc":
-                numbers[address] = count
-                count += 1
-                mark = MARK < size <= MARK + 4
-                file.write(f"m {size - MARK}\n" if mark else f"a {size}\n")
-            elif action == "free_completed":
-                number = numbers.pop(address, None)
-                if number is not None:
-                    file.write(f"f {number}\n")
-            elif action in ("segment_alloc", "segment_map"):
-                file.write(f"S {size}\n")
-            elif action in ("segment_free", "segment_unmap"):
-                file.write(f"F {size}\n")
-    os.replace(part, path)
-    return len(trace)
 
 
 def rows(asked):
@@ -185,7 +105,7 @@ def main():
         return rows(asked)
     if not torch.cuda.is_available():
         print(json.dumps({"error": "no_gpu", "message": "no CUDA or ROCm device is visible"}))
-        return 78
+        return 72
     try:
         if asked.row:
             row = json.loads(asked.row)

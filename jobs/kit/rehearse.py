@@ -190,8 +190,16 @@ def _innermost(error):
     return f"{os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno}" if at else "no place"
 
 
+class Parser(argparse.ArgumentParser):
+    """Wrong arguments end as all else does: a line of JSON and a code of the list above."""
+
+    def error(self, message):
+        print(json.dumps({"error": "usage", "message": message}), flush=True)
+        self.exit(64, f"{self.format_usage()}{message}\n")
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Parser(description=__doc__.splitlines()[0])
     parser.add_argument("settings", nargs="?")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--out")
@@ -214,13 +222,22 @@ def main():
         return table.run(asked.rows, asked.out_dir, asked.at_once, one)
     if not asked.settings:
         parser.error("give SETTINGS.json, or --rows")
-    device = devices.ALL.get(asked.device) or devices.of(asked.device)
+    device = devices.named(asked.device)
+    if device is None:
+        parser.error(f"--device: no card `{asked.device}` is known; give its years: {', '.join(devices.ALL)}")
+    if asked.layers is not None and asked.layers < 1:
+        parser.error("--layers: at least 1")
+    for name in asked.off:
+        if name not in imitations.ALL:
+            parser.error(f"--off: no imitation `{name}`; known: {', '.join(imitations.ALL)}")
     if asked.workspace_mib is not None:
         device = dataclasses.replace(device, workspace_mib=asked.workspace_mib)
     try:
         recipe = recipes.read_file(asked.settings, asked.mode, asked.ignore)
-    except (recipes.RecipeError, OSError, ValueError) as error:
+    except (recipes.RecipeError, OSError) as error:
         code, said = 64, {"error": "bad_recipe", "message": str(error)}
+    except ValueError as error:
+        code, said = 64, {"error": "bad_recipe", "message": f"{asked.settings}: {error}"}
     else:
         code, said = one(recipe, device, asked.out, asked.layers, asked.off)
     print(json.dumps(said))

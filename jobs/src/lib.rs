@@ -7,6 +7,7 @@ pub mod life;
 mod outcome;
 pub mod plan;
 pub mod spec;
+pub mod staged;
 
 pub use id::{AttemptId, BadId, JobId, SweepId, TrialId, is_name_char};
 pub use kind::{Kind, UnknownKind};

@@ -224,7 +224,7 @@ proptest! {
 
     #[test]
     fn any_text_passes_through_placeholders(text in "\\PC{0,20}", value in "\\PC{0,20}") {
-        let host = HostValues { kit: value.clone(), python: "py".into(), dataset: None, sweep_dir: "d".into(), seed: 3 };
+        let host = HostValues { kit: value.clone(), python: "py".into(), sweep_dir: "d".into(), seed: 3, ..HostValues::default() };
         let escaped = text.replace('{', "{{").replace('}', "}}");
         let run = [format!("{escaped}{{x}}{{kit}}{{seed}}"), escaped];
         let settings = Params::from([("x".into(), value.clone().into())]);

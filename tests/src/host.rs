@@ -15,6 +15,8 @@ pub struct Host {
     pub env: Vec<(String, String)>,
     /// More lines of its file, before the devices.
     pub more: String,
+    /// Its owner names the room's programs as the kit; else the sweep's own comes to it.
+    pub own_kit: bool,
     /// More `[[device]]` of its file.
     pub devices: String,
 }
@@ -28,6 +30,7 @@ impl Host {
             data: None,
             env: Vec::new(),
             more: String::new(),
+            own_kit: true,
             devices: String::new(),
         }
     }
@@ -39,11 +42,16 @@ impl Host {
             slots,
             more,
             devices,
+            own_kit,
             ..
         } = self;
-        let (room_path, kit) = (room.path().display(), room.path().join("kit"));
+        let room_path = room.path().display();
+        let kit = match own_kit {
+            true => format!("kit = {:?}\n", room.path().join("kit")),
+            false => String::new(),
+        };
         let text = format!(
-            "name = \"{name}\"\npython = \"python3\"\nkit = {kit:?}\nenv = {{ ROOM = \"{room_path}\" }}\n{more}\n\
+            "name = \"{name}\"\npython = \"python3\"\n{kit}env = {{ ROOM = \"{room_path}\" }}\n{more}\n\
              [[device]]\nkind = \"cpu\"\nusable = \"4 GiB\"\nslots = {slots}\n{devices}\n"
         );
         room.file(&format!("{name}.host.toml"), &text)

@@ -189,6 +189,11 @@ impl Drop for Room {
             self.show_servers();
         }
         self.clear();
+        // What agents lay out is read-only, folders too.
+        let _ = Command::new("chmod")
+            .args(["-R", "u+w"])
+            .arg(self.path())
+            .status();
     }
 }
 

@@ -59,6 +59,20 @@ impl Said {
         self
     }
 
+    /// Its standard output has these, however its lines are broken.
+    #[track_caller]
+    pub fn shows(&self, parts: &[&str]) -> &Self {
+        let Self { words, out, .. } = self;
+        let flat = out.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in parts {
+            assert!(
+                flat.contains(part),
+                "`sweep {words}` does not show `{part}`\n-- out\n{out}"
+            );
+        }
+        self
+    }
+
     /// The only word of its standard output, such as the id that `submit` prints.
     #[track_caller]
     pub fn word(&self) -> String {

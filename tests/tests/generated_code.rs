@@ -3,8 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     "sweep/v1/documents.proto",
+    "sweep/v1/files.proto",
     "sweep/v1/sweeps.proto",
     "sweep/v1/agents.proto",
     "sweep/store/v1/records.proto",

@@ -139,6 +139,12 @@ impl Reader {
         if self.alive.is_empty() {
             return Err(StreamError::Empty);
         }
+        // Whoever writes a stream ends its last line; what was cut off would pass for a smaller step.
+        if text.last() != Some(&b'\n') {
+            let lines = text.split(|byte| *byte == b'\n').count();
+            let message = "the stream ends in the middle of a line: it was cut off";
+            return Err(StreamError::line(lines, message));
+        }
         self.out.real_reserved = self.real_seen.then_some(self.real_peak);
         Ok(self.out)
     }

@@ -41,7 +41,10 @@ fn a_recipe_that_crashed_three_times_is_helped_without_changing_what_it_computes
     assert_ne!(advice.verdict, VerdictKind::Fits);
     let first = &advice.suggestions[0];
     assert!(first.keeps_arithmetic, "{first:?}");
-    assert_eq!(Value::from_iter(first.settings.clone()), paged_state_alone());
+    assert_eq!(
+        Value::from_iter(first.settings.clone()),
+        paged_state_alone()
+    );
     // Every suggestion was replayed and let through.
     for one in &advice.suggestions {
         let tried = advice
@@ -73,7 +76,10 @@ fn rank_144_is_helped_too() {
     assert_ne!(advice.verdict, VerdictKind::Fits);
     let first = &advice.suggestions[0];
     assert!(first.keeps_arithmetic, "{first:?}");
-    assert_eq!(Value::from_iter(first.settings.clone()), paged_state_alone());
+    assert_eq!(
+        Value::from_iter(first.settings.clone()),
+        paged_state_alone()
+    );
 }
 
 /// What ran in 7,598 MiB on the card, with the losses of the same without a limit (docs/rehearsal.md, "The advice, run").

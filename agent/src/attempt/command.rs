@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use jobs::AttemptId;
-use jobs::plan::{HostValues, Unresolved, resolve_host, resolve_host_text};
+use jobs::plan::{HostValues, Unresolved, resolve_host, resolve_host_text, resolve_stage};
 use proto::v1::Start;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use thiserror::Error;
 use vram::Backend;
 
@@ -27,6 +27,10 @@ pub enum CommandError {
     NoPin(String),
     #[error("this host has no dataset `{0}`; add it to [datasets] in the host's file")]
     NoDataset(String),
+    #[error("this host has no weights of the model `{0}`; add it to [models] in the host's file")]
+    NoModel(String),
+    #[error("the coordinator sent a configuration that is no JSON object")]
+    Config,
     #[error(transparent)]
     Unresolved(#[from] Unresolved),
 }
@@ -40,6 +44,8 @@ pub struct Request<'a> {
     /// What the jobs of the trial share.
     pub work: &'a Path,
     pub kit: &'a Path,
+    /// Files of the sweep: name -> path on this host.
+    pub files: &'a BTreeMap<String, String>,
     pub program: &'a Path,
     /// The word that pins a device: [`crate::os::gpu_pin`].
     pub pin: &'a dyn Fn(Backend, &str) -> Option<String>,
@@ -71,16 +77,23 @@ pub(crate) const ALWAYS: [&str; 22] = [
     "SSL_CERT_FILE",
 ];
 
-pub fn build(request: &Request<'_>) -> Result<Order, CommandError> {
+/// The order, and the configuration that its program gets.
+pub fn build(request: &Request<'_>) -> Result<(Order, String), CommandError> {
     let start = request.start;
     let devices = devices(request)?;
     let values = values(request)?;
+    let config = configuration(request, &values)?;
     let argv = resolve_host(&start.argv, &values)?;
     let mut env = request.config.env.clone();
     for (name, text) in &start.env {
         env.insert(name.clone(), resolve_host_text(text, &values)?);
     }
     both_allocator_names(&mut env);
+    if !start.files.is_empty() {
+        // What lies beside staged programs is checked before each use.
+        let name = "PYTHONDONTWRITEBYTECODE".to_owned();
+        env.entry(name).or_insert_with(|| "1".to_owned());
+    }
     env.extend(own_variables(request));
     let simulated = devices.iter().find(|device| device.simulated);
     let argv = match simulated {
@@ -98,7 +111,7 @@ pub fn build(request: &Request<'_>) -> Result<Order, CommandError> {
     };
     let resident_counts =
         |device: &&DeviceConfig| device.kind == DeviceKind::Cpu && !device.simulated;
-    Ok(Order {
+    let order = Order {
         argv,
         env,
         pass_env: ALWAYS
@@ -109,7 +122,23 @@ pub fn build(request: &Request<'_>) -> Result<Order, CommandError> {
         secrets: request.config.secrets.clone(),
         resident_counts: devices.iter().all(resident_counts),
         ..bare(start, request.work)
-    })
+    };
+    Ok((order, config))
+}
+
+/// What only the host knows comes into it: where the sweep's files lie, and the host's own resources.
+fn configuration(request: &Request<'_>, values: &HostValues) -> Result<String, CommandError> {
+    let config = serde_json::from_str::<Map<String, Value>>(&request.start.config);
+    let mut config = config.map_err(|_| CommandError::Config)?;
+    if let Some(stage) = config.get_mut("stage") {
+        resolve_stage(stage, &values.files)?;
+    }
+    let named = [("dataset", &values.dataset), ("model", &values.model_path)];
+    let known = named
+        .into_iter()
+        .filter_map(|(name, path)| Some((name.to_owned(), Value::from(path.clone()?))));
+    config.insert("resources".to_owned(), known.collect::<Map<_, _>>().into());
+    Ok(Value::from(config).to_string())
 }
 
 /// An order that says whose it is and no more: of an attempt that could not be made into a command.
@@ -147,23 +176,37 @@ fn values(request: &Request<'_>) -> Result<HostValues, CommandError> {
     let name = &request.start.dataset;
     let dataset = request.config.datasets.get(name);
     let simulated = request.config.simulated;
-    if dataset.is_none() && !name.is_empty() && !simulated && names_dataset(request.start) {
+    if dataset.is_none() && !name.is_empty() && !simulated && names(request.start, "{dataset}") {
         return Err(CommandError::NoDataset(name.clone()));
     }
+    let model = &request.start.model;
+    let weights = request.config.models.get(model);
+    if weights.is_none() && !model.is_empty() && !simulated && names(request.start, "{model_path}")
+    {
+        return Err(CommandError::NoModel(model.clone()));
+    }
     // A simulated host has no files: the name stands for them.
-    let named = simulated.then(|| PathBuf::from(name));
+    let named = |name: &String| (simulated && !name.is_empty()).then(|| PathBuf::from(name));
     Ok(HostValues {
         kit: text(request.kit),
         python: request.config.python.clone(),
-        dataset: dataset.cloned().or(named).map(|path| text(&path)),
+        dataset: dataset
+            .cloned()
+            .or_else(|| named(name))
+            .map(|path| text(&path)),
+        model_path: weights
+            .cloned()
+            .or_else(|| named(model))
+            .map(|path| text(&path)),
+        files: request.files.clone(),
         sweep_dir: text(request.work),
         seed: request.start.seed,
     })
 }
 
-fn names_dataset(start: &Start) -> bool {
+fn names(start: &Start, placeholder: &str) -> bool {
     let texts = start.argv.iter().chain(start.env.values());
-    texts.into_iter().any(|text| text.contains("{dataset}"))
+    texts.into_iter().any(|text| text.contains(placeholder))
 }
 
 /// The allocator setting has an old and a new name; a program may read either.

@@ -70,6 +70,11 @@ fn outcome(evidence: &Evidence<'_>) -> (AttemptOutcome, String) {
     if let Some(why) = facts.why {
         return ended_from_outside(why, evidence);
     }
+    if let Some(what) = &facts.not_staged {
+        // Not its program's failure: it is tried again.
+        let what = format!("its files could not be brought to this host: {what}");
+        return (AttemptOutcome::Interrupted, what);
+    }
     if let Some(what) = &facts.not_started {
         return (AttemptOutcome::Failed, what.clone());
     }

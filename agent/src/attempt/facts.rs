@@ -74,11 +74,24 @@ pub struct Facts {
     pub oom_kill: bool,
     /// It never ran: what was wrong.
     pub not_started: Option<String>,
+    /// It never ran, because its files could not be brought here: why not.
+    pub not_staged: Option<String>,
     /// What could not be written, or not be ended.
     pub trouble: Vec<String>,
 }
 
 impl Facts {
+    /// It never ran, for want of its files.
+    #[must_use]
+    pub fn not_staged(what: impl Into<String>, now_ms: u64) -> Self {
+        Self {
+            started_ms: now_ms,
+            ended_ms: now_ms,
+            not_staged: Some(what.into()),
+            ..Self::default()
+        }
+    }
+
     /// It never ran.
     #[must_use]
     pub fn not_started(what: impl Into<String>, now_ms: u64) -> Self {

@@ -19,6 +19,7 @@ use crate::config::HostConfig;
 use crate::folder::AgentFolder;
 use crate::recording::Offering;
 use crate::session::Links;
+use crate::staging::Staging;
 
 /// What attempts are started with.
 #[derive(Clone)]
@@ -27,6 +28,7 @@ pub struct Setting {
     pub kit: PathBuf,
     pub program: PathBuf,
     pub folder: AgentFolder,
+    pub staging: Staging,
 }
 
 /// What the keeper sees of an attempt's task.

@@ -16,6 +16,7 @@ use super::{AttemptFolder, Setting, State};
 use crate::clock;
 use crate::durable::DiskError;
 use crate::os::{self, Guard};
+use crate::staging::Staged;
 
 /// A shepherd that has just been started may not have said yet who it is.
 const YOUNG: Duration = Duration::from_secs(10);
@@ -24,7 +25,12 @@ const LOOK: Duration = Duration::from_millis(20);
 const LOG_END: u64 = 64 << 10;
 
 /// A new attempt; or how it ended without a start.
-pub fn launch(setting: &Setting, id: &AttemptId, start: &Start) -> Result<Guard, Box<Facts>> {
+pub fn launch(
+    setting: &Setting,
+    id: &AttemptId,
+    start: &Start,
+    staged: &Staged,
+) -> Result<Guard, Box<Facts>> {
     let folder = setting.folder.attempt(id);
     let not_started = |what: String| {
         let facts = Facts::not_started(what, clock::unix_ms());
@@ -32,7 +38,7 @@ pub fn launch(setting: &Setting, id: &AttemptId, start: &Start) -> Result<Guard,
         let _ = folder.write_ending(&facts);
         Box::new(facts)
     };
-    prepare(setting, id, start).map_err(not_started)?;
+    prepare(setting, id, start, staged).map_err(not_started)?;
     Guard::start(&setting.program, folder.path()).map_err(|error| {
         let program = setting.program.display();
         not_started(format!(
@@ -41,7 +47,28 @@ pub fn launch(setting: &Setting, id: &AttemptId, start: &Start) -> Result<Guard,
     })
 }
 
-fn prepare(setting: &Setting, id: &AttemptId, start: &Start) -> Result<(), String> {
+/// Writes down that an attempt ended before there was anything to launch.
+pub fn refuse(
+    setting: &Setting,
+    id: &AttemptId,
+    start: &Start,
+    mut facts: Box<Facts>,
+) -> Box<Facts> {
+    let folder = setting.folder.attempt(id);
+    let order = command::bare(start, &setting.folder.work(id));
+    let written = folder.write_order(&order, &start.config);
+    if let Err(error) = written.and_then(|()| folder.write_ending(&facts)) {
+        facts.trouble.push(error.to_string());
+    }
+    facts
+}
+
+fn prepare(
+    setting: &Setting,
+    id: &AttemptId,
+    start: &Start,
+    staged: &Staged,
+) -> Result<(), String> {
     let folder = setting.folder.attempt(id);
     let work = setting.folder.work(id);
     let built = command::build(&Request {
@@ -50,15 +77,23 @@ fn prepare(setting: &Setting, id: &AttemptId, start: &Start) -> Result<(), Strin
         config: &setting.config,
         folder: &folder,
         work: &work,
-        kit: &setting.kit,
+        kit: match &staged.kit {
+            // The owner's word goes before the sweep's.
+            Some(kit) if setting.config.kit.is_none() => kit,
+            _ => &setting.kit,
+        },
+        files: &staged.files,
         program: &setting.program,
         pin: &os::gpu_pin,
     });
-    let (order, refused) = match built {
-        Ok(order) => (order, None),
-        Err(error) => (command::bare(start, &work), Some(error.to_string())),
+    let (order, config, refused) = match built {
+        Ok((order, config)) => (order, config, None),
+        Err(error) => {
+            let order = command::bare(start, &work);
+            (order, start.config.clone(), Some(error.to_string()))
+        }
     };
-    let written = folder.write_order(&order, &start.config).and_then(|()| {
+    let written = folder.write_order(&order, &config).and_then(|()| {
         let checkpoints = work.join("checkpoints");
         fs::create_dir_all(&checkpoints).map_err(DiskError::of("make the folder", &checkpoints))
     });

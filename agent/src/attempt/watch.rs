@@ -19,6 +19,7 @@ use crate::clock;
 use crate::os::Guard;
 use crate::session::{Link, Links, Outgoing};
 use crate::spool::EventKind;
+use crate::staging::Staged;
 
 /// How often the files of a running attempt are looked at.
 const POLL: Duration = Duration::from_millis(200);
@@ -89,9 +90,16 @@ impl Follow {
         self.on_link();
         let folder = self.folder.clone();
         let ordered = matches!(origin, Origin::Ordered(_));
-        let begun = blocking(move || match origin {
-            Origin::Ordered(start) => launch::launch(&setting, &id, &start),
-            Origin::Found => launch::adopt(&folder),
+        let staged = match &origin {
+            Origin::Ordered(start) => self.until_staged(&setting, start).await,
+            Origin::Found => Ok(Staged::default()),
+        };
+        let begun = blocking(move || match (origin, staged) {
+            (Origin::Ordered(start), Ok(staged)) => launch::launch(&setting, &id, &start, &staged),
+            (Origin::Ordered(start), Err(facts)) => {
+                Err(launch::refuse(&setting, &id, &start, facts))
+            }
+            (Origin::Found, _) => launch::adopt(&folder),
         });
         let facts = match begun.await {
             Ok(guard) => {
@@ -119,6 +127,47 @@ impl Follow {
             tracing::warn!(%error, attempt = self.id, "it will be reported once more after a restart");
         }
         !self.dropped
+    }
+
+    /// Its files are on this host; or how it ended without them. Nothing of it is on the disk before.
+    async fn until_staged(
+        &mut self,
+        setting: &Setting,
+        start: &Start,
+    ) -> Result<Staged, Box<Facts>> {
+        if start.files.is_empty() {
+            return Ok(Staged::default());
+        }
+        let config = &setting.config;
+        let simulated = |id: &String| config.device(id).is_some_and(|device| device.simulated);
+        if start.devices.iter().any(simulated) {
+            return Ok(Staged::simulated(&start.files));
+        }
+        let own_kit = config.kit.is_some();
+        let staging = &setting.staging;
+        let prepare = staging.prepare(&start.files, own_kit, self.links.clone());
+        let mut prepare = std::pin::pin!(prepare);
+        loop {
+            tokio::select! {
+                staged = &mut prepare => return staged.map_err(|error| {
+                    Box::new(Facts::not_staged(error.to_string(), clock::unix_ms()))
+                }),
+                Some(note) = self.notes.recv() => match note {
+                    Note::Stop(why) => self.asked = Some(why),
+                    Note::Drop => {
+                        self.dropped = true;
+                        self.asked = Some(Why::Fenced);
+                    }
+                    Note::Has(..) | Note::Acked(_) => {}
+                },
+                Ok(()) = self.links.changed() => self.on_link(),
+            }
+            if let Some(why) = self.asked {
+                let mut facts = Facts::not_started("its files were on their way", clock::unix_ms());
+                facts.why = Some(why);
+                return Err(Box::new(facts));
+            }
+        }
     }
 
     async fn until_ended(&mut self, guard: &Guard) {

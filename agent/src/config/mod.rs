@@ -20,7 +20,7 @@ use vram::{Backend, Bytes};
 #[derive(Clone, PartialEq)]
 pub struct HostConfig {
     pub name: String,
-    /// As written; what data sets add comes with [`HostConfig::info`].
+    /// As written; what data sets and models add comes with [`HostConfig::info`].
     pub labels: Vec<String>,
     /// What `{python}` stands for.
     pub python: String,
@@ -28,6 +28,8 @@ pub struct HostConfig {
     pub kit: Option<PathBuf>,
     /// What `{dataset}` stands for, by the name that the sweep gives.
     pub datasets: BTreeMap<String, PathBuf>,
+    /// Weights of models: what `{model_path}` stands for, by the name that the sweep gives.
+    pub models: BTreeMap<String, PathBuf>,
     /// Given to every job.
     pub env: BTreeMap<String, String>,
     /// Names of the agent's own variables that every job gets too.
@@ -116,7 +118,9 @@ impl HostConfig {
     #[must_use]
     pub fn info(&self) -> HostInfo {
         let datasets = self.datasets.keys().map(|name| format!("dataset:{name}"));
-        let mut labels: Vec<String> = self.labels.iter().cloned().chain(datasets).collect();
+        let models = self.models.keys().map(|name| format!("model:{name}"));
+        let own = self.labels.iter().cloned();
+        let mut labels: Vec<String> = own.chain(datasets).chain(models).collect();
         labels.sort();
         labels.dedup();
         HostInfo {
@@ -183,6 +187,7 @@ impl fmt::Debug for HostConfig {
             .field("python", &self.python)
             .field("kit", &self.kit)
             .field("datasets", &self.datasets)
+            .field("models", &self.models)
             .field("env", &self.env.keys().collect::<Vec<_>>())
             .field("secrets", &self.secrets.keys().collect::<Vec<_>>())
             .field("os", &self.os)

@@ -105,7 +105,8 @@ async fn once(session: &mut Session, endpoint: &Endpoint, welcome: &mut bool) ->
     }
 }
 
-fn endpoint(address: &str) -> Result<Endpoint, SessionError> {
+/// How the coordinator is dialled.
+pub(crate) fn endpoint(address: &str) -> Result<Endpoint, SessionError> {
     let endpoint =
         Endpoint::from_shared(address.to_owned()).map_err(|source| SessionError::Address {
             address: address.to_owned(),

@@ -130,14 +130,16 @@ fn backup(args: &BackupArgs, context: &Context) -> Result<Exit, Error> {
     let opened = stored(SledStore::open_existing(existing(&context.data)?))?;
     let report = stored(opened.backup(&args.to, what))?;
     let document = json!({
-        "to": args.to, "records": report.records, "blobs": report.blobs, "log_files": report.log_files,
+        "to": args.to, "records": report.records, "blobs": report.blobs, "files": report.files,
+        "log_files": report.log_files,
     });
     said(context, &document, || {
         format!(
-            "backup in {}: {} records, {} blobs, {} files of logs",
+            "backup in {}: {} records, {} blobs, {} files of sweeps, {} files of logs",
             args.to.display(),
             report.records,
             report.blobs,
+            report.files,
             report.log_files
         )
     })
@@ -146,14 +148,16 @@ fn backup(args: &BackupArgs, context: &Context) -> Result<Exit, Error> {
 fn restore(args: &RestoreArgs, context: &Context) -> Result<Exit, Error> {
     let report = stored(store::restore(&args.from, &context.data))?;
     let document = json!({
-        "data": context.data, "records": report.records, "blobs": report.blobs, "log_files": report.log_files,
+        "data": context.data, "records": report.records, "blobs": report.blobs, "files": report.files,
+        "log_files": report.log_files,
     });
     said(context, &document, || {
         format!(
-            "restored to {}: {} records, {} blobs, {} files of logs",
+            "restored to {}: {} records, {} blobs, {} files of sweeps, {} files of logs",
             context.data.display(),
             report.records,
             report.blobs,
+            report.files,
             report.log_files
         )
     })
@@ -165,16 +169,18 @@ fn verify(context: &Context) -> Result<Exit, Error> {
         "sound": report.is_sound(), "sweeps": report.sweeps, "attempts": report.attempts,
         "rulings": report.rulings, "marks": report.marks, "hosts": report.hosts,
         "observations": report.observations, "rehearsals": report.rehearsals, "index_entries": report.index_entries, "blobs": report.blobs,
+        "files": report.files,
         "problem_count": report.problem_count, "problems": report.problems,
     });
     said(context, &document, || {
         let mut text = format!(
-            "{} sweeps, {} attempts, {} hosts, {} observations, {} blobs: {}",
+            "{} sweeps, {} attempts, {} hosts, {} observations, {} blobs, {} files: {}",
             report.sweeps,
             report.attempts,
             report.hosts,
             report.observations,
             report.blobs,
+            report.files,
             if report.is_sound() {
                 "sound"
             } else {

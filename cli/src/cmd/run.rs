@@ -19,6 +19,7 @@ use crate::follow::{Reconnect, follow};
 use crate::local::{self, Choice, Hosts};
 use crate::render::progress::Progress;
 use crate::signals::Asked;
+use crate::staging::Packed;
 use crate::sweep_file::{self, Loaded};
 use crate::{kit, out};
 
@@ -184,7 +185,7 @@ async fn begin(
     if !args.new {
         let request = ListRequest {
             limit: 1,
-            digest: Some(loaded.digest),
+            digest: Some(loaded.digest.clone()),
             open_only: true,
         };
         let open = clients.sweeps().list(request).await?.into_inner();
@@ -193,7 +194,8 @@ async fn begin(
             return Ok(head.id);
         }
     }
-    let reply = submit::submit(clients, loaded.file).await?;
+    let packed = Packed::new(loaded.travelling(&args.file)?).await?;
+    let reply = submit::submit(clients, loaded.file, &packed).await?;
     let id = submit::id(&reply).to_owned();
     say(context, &format!("running {id}"))?;
     Ok(id)

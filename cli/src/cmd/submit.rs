@@ -11,6 +11,7 @@ use uuid::Uuid;
 use crate::clients::{self, Clients};
 use crate::context::Context;
 use crate::error::{Error, Exit};
+use crate::staging::Packed;
 use crate::{out, sweep_file};
 
 /// Submit a sweep and print its id as soon as it is durable
@@ -28,9 +29,10 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
     let loaded = sweep_file::load(&args.file)?;
+    let packed = Packed::new(loaded.travelling(&args.file)?).await?;
     let open = clients::open(context).await?;
     let stored_only = open.is_embedded();
-    let submitted = submit(&open.clients, loaded.file).await;
+    let submitted = submit(&open.clients, loaded.file, &packed).await;
     open.close().await?;
     let reply = submitted?;
     // On stdout the id alone: `id=$(sweep submit FILE)`.
@@ -61,28 +63,47 @@ pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
 }
 
 /// Sends it until it is acknowledged or refused. The submission's number makes a second sending harmless.
-pub async fn submit(clients: &Clients, file: SweepFile) -> Result<SubmitReply, Error> {
+pub async fn submit(
+    clients: &Clients,
+    file: SweepFile,
+    packed: &Packed,
+) -> Result<SubmitReply, Error> {
     let request = SubmitRequest {
         submission: Uuid::now_v7().to_string(),
         file: Some(file),
+        files: packed.files.clone(),
+    };
+    let mut error = match once(clients, &request, packed).await {
+        Ok(reply) => return Ok(reply),
+        Err(error) => error,
     };
     let until = Instant::now() + PATIENCE;
-    let mut status = match clients.sweeps().submit(request.clone()).await {
-        Ok(reply) => return Ok(reply.into_inner()),
-        Err(status) => status,
-    };
     // The connection broke: it may or may not have been taken, so it is sent again once one can be made.
-    while crate::follow::is_lost(&status) && Instant::now() < until {
+    while is_lost(&error) && Instant::now() < until {
         tokio::time::sleep(PAUSE).await;
         let Ok(again) = Clients::connect(&clients.url).await else {
             continue;
         };
-        match again.sweeps().submit(request.clone()).await {
-            Ok(reply) => return Ok(reply.into_inner()),
-            Err(other) => status = other,
+        match once(&again, &request, packed).await {
+            Ok(reply) => return Ok(reply),
+            Err(other) => error = other,
         }
     }
-    Err(status.into())
+    Err(error)
+}
+
+/// The files first: a sweep whose files are not all there is refused.
+async fn once(
+    clients: &Clients,
+    request: &SubmitRequest,
+    packed: &Packed,
+) -> Result<SubmitReply, Error> {
+    packed.send(clients.files()).await?;
+    Ok(clients.sweeps().submit(request.clone()).await?.into_inner())
+}
+
+fn is_lost(error: &Error) -> bool {
+    matches!(error, Error::Status(status) if crate::follow::is_lost(status))
 }
 
 /// The sweep's id.

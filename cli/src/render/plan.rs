@@ -1,7 +1,7 @@
 //! `sweep plan` for people: trial x host, need against room, before anything is submitted; and what would make trials
 //! fit, in `advice.rs`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proto::v1::{PlanDocument, PlannedTrial, VerdictDocument};
 
@@ -58,6 +58,7 @@ pub fn text(plan: &PlanDocument) -> String {
         text.push_str(&hint(plan));
     }
     text.push_str(&nowhere(&plan.trials));
+    text.push_str(&lacks(&plan.trials));
     text.push_str(&advice::text(plan));
     let shown = plan.trials.len() as u32;
     if shown < plan.trials_total {
@@ -87,6 +88,26 @@ fn nowhere(trials: &[PlannedTrial]) -> String {
     }
     let lines = reasons.into_iter().map(|(reason, many)| {
         let line = format!("{}: {reason}", count(many, "trial"));
+        format!("{}\n", wrap::paragraph(&line, 0, 4))
+    });
+    lines.collect()
+}
+
+/// What hosts do not have that trials require: they are not placed there, whatever the verdict.
+fn lacks(trials: &[PlannedTrial]) -> String {
+    let mut found: BTreeMap<(&str, &str), BTreeSet<u32>> = BTreeMap::new();
+    for trial in trials {
+        for verdict in &trial.verdicts {
+            for label in &verdict.lacks {
+                let trials = found.entry((&verdict.host, label)).or_default();
+                trials.insert(trial.index);
+            }
+        }
+    }
+    let lines = found.into_iter().map(|((host, label), trials)| {
+        let many = count(trials.len() as u64, "trial");
+        let (host, label) = (printable(host), printable(label));
+        let line = format!("{host} does not have {label}, which {many} must have");
         format!("{}\n", wrap::paragraph(&line, 0, 4))
     });
     lines.collect()
@@ -152,6 +173,19 @@ mod tests {
             !text.contains("--advise") && !text.contains("would fit"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn what_a_host_does_not_have_is_named() {
+        let mut plan = sample::plan();
+        let verdict = &mut plan.trials[0].verdicts[0];
+        verdict.lacks = vec!["dataset:2026-09-21".into()];
+        let line = format!(
+            "{} does not have dataset:2026-09-21, which 1 trial must have\n",
+            verdict.host
+        );
+        let text = sample::plain(&super::text(&plan));
+        assert!(text.contains(&line), "{text}");
     }
 
     #[test]

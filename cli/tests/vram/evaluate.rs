@@ -220,6 +220,17 @@ fn a_model_that_only_the_kit_can_read_is_predicted_from_its_stream() {
     assert_eq!(rows[0]["verdict"], "fits");
     assert_eq!(rows[1]["source"], "unknown");
     assert_eq!(rows[1]["verdict"], "uncertain");
+    // Where nothing could be rehearsed, a script must not take it for an answer.
+    let folder_of_none = with_kit(
+        "import json, sys\nprint(json.dumps({'line': 1, 'error': 'bad_recipe', 'message': 'no'}))",
+    );
+    let none = rehearsed(&folder_of_none, &["--json"]);
+    assert_eq!(
+        none.status.code(),
+        Some(1),
+        "{}",
+        String::from_utf8_lossy(&none.stderr)
+    );
     // What was measured of it must still be possible.
     let bad = row.replace("500}", "500, \"peak_allocated_mib\": -3}");
     std::fs::write(folder.path().join("rows.jsonl"), format!("{bad}\n")).unwrap();

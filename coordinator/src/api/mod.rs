@@ -2,6 +2,7 @@
 
 mod agents;
 mod ask;
+mod files;
 mod history;
 mod hosts;
 mod logs;
@@ -18,7 +19,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::engine::EngineHandle;
 use crate::live::Live;
-use crate::store::{AttemptFiles, Reader};
+use crate::store::{AttemptFiles, Files, Reader};
 
 /// What every handler may use.
 #[derive(Clone)]
@@ -27,5 +28,7 @@ pub struct Api {
     pub reader: Arc<dyn Reader>,
     pub live: Arc<Live>,
     pub files: Arc<Mutex<AttemptFiles>>,
+    /// What travels with sweeps.
+    pub staged: Files,
     pub data: PathBuf,
 }

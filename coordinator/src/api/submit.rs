@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jobs::SweepId;
 use jobs::life::Sweep;
-use proto::v1::{SubmitReply, SubmitRequest, SweepFile};
+use jobs::staged::{Bundle, Manifest};
+use proto::v1::{StagedFile, SubmitReply, SubmitRequest, SweepFile};
 use serde_json::Value;
 use tonic::Status;
 use vram::Kernels;
@@ -24,6 +25,7 @@ impl Api {
             return Err(Refusal::Invalid(why).into());
         }
         let (plan, attached) = read(&file)?;
+        let manifest = self.files_of(&plan, &request.files).await?;
         self.replay_aside(&plan, &attached).await?;
         let files = attached
             .keys()
@@ -32,6 +34,7 @@ impl Api {
         let ask = |reply| Command::Submit {
             request,
             attached: files,
+            manifest,
             reply,
         };
         let (number, existed) = self.engine.ask(ask).await?;
@@ -43,6 +46,53 @@ impl Api {
             sweep: Some(self.engine.read(look).await?),
             existed,
         })
+    }
+
+    /// The files that travel with the sweep: those that its file names, all of them, and each of them here.
+    async fn files_of(
+        &self,
+        plan: &jobs::Plan,
+        listed: &[StagedFile],
+    ) -> Result<Manifest, Refusal> {
+        let invalid = |why: String| Err(Refusal::Invalid(why));
+        let manifest = match proto::convert::manifest(listed) {
+            Ok(manifest) => manifest,
+            Err(bad) => return invalid(bad.to_string()),
+        };
+        let all = plan.spec.files.iter();
+        let named: BTreeSet<&str> = all.clone().map(|file| &*file.name).collect();
+        let required: BTreeSet<&str> = all
+            .filter(|file| file.required)
+            .map(|file| &*file.name)
+            .collect();
+        let came: BTreeSet<&str> = manifest.of(Bundle::Files).map(|file| &*file.name).collect();
+        if let Some(missing) = required.difference(&came).next() {
+            return invalid(format!(
+                "the sweep file names the file {missing}, which did not come with it"
+            ));
+        }
+        if let Some(more) = came.difference(&named).next() {
+            return invalid(format!(
+                "the file {more} came with the sweep file, which does not name it"
+            ));
+        }
+        let (files, listed) = (self.staged.clone(), manifest.clone());
+        let look = move || {
+            let mut all = listed.files().iter();
+            all.find(|file| !files.has(&file.sha256, file.size).is_ok_and(|has| has))
+                .cloned()
+        };
+        let absent = tokio::task::spawn_blocking(look).await;
+        match absent {
+            Ok(None) => Ok(manifest),
+            Ok(Some(file)) => Err(Refusal::Refused(format!(
+                "the content of the file {} (SHA-256 {}, {} bytes) is not here: upload it, then submit again",
+                file.name, file.sha256, file.size
+            ))),
+            Err(error) => Err(Refusal::Stopped(format!(
+                "the files could not be looked at: {error}"
+            ))),
+        }
     }
 
     /// Where streams are known, each rank of a file is replayed for each class of device: seconds that the engine's

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{sweep, verdicts};
 use crate::advice::{Seen, Snapshot, Trial};
-use crate::engine::{Refusal, State, main_kind, workload};
+use crate::engine::{Refusal, State, main_kind, required, workload};
 
 /// The plan without advice, and what advice follows from.
 pub struct Planned {
@@ -44,9 +44,11 @@ pub fn plan(
         let workload = workload(&life, attached, trial.index, kind)
             .map_err(|error| Refusal::Invalid(format!("trial {}: {error}", trial.index)))?;
         let pinned = sweep::pinned(&life, trial);
+        let require = required(&life.plan, trial);
         let scope = verdicts::Scope {
             device,
             host: pinned,
+            require: &require,
             terms: true,
             kind,
         };

@@ -86,12 +86,14 @@ pub(super) fn judged(
     let Ok(workload) = crate::engine::workload(life, &BTreeMap::new(), trial.index, kind) else {
         return verdicts::Judged::default();
     };
+    let require = crate::engine::required(&life.plan, trial);
     let scope = verdicts::Scope {
         device: spec
             .place
             .device
             .or(spec.model.as_ref().map(|_| jobs::spec::DeviceKind::Gpu)),
         host: pinned(life, trial),
+        require: &require,
         terms,
         kind,
     };

@@ -16,6 +16,8 @@ use crate::schedule::{ClassId, NeedId};
 pub struct Scope<'a> {
     pub device: Option<DeviceKind>,
     pub host: Option<&'a str>,
+    /// Labels that a host must have.
+    pub require: &'a [String],
     pub terms: bool,
     pub kind: Kind,
 }
@@ -124,7 +126,14 @@ fn row(
         expected_seconds: step,
         host_class: host.class_names[at].clone(),
         kind: scope.kind.to_string(),
+        lacks: lacks(host, scope.require),
     }
+}
+
+fn lacks(host: &Host, require: &[String]) -> Vec<String> {
+    let labels = &host.record.labels;
+    let lacks = require.iter().filter(|label| !labels.contains(label));
+    lacks.cloned().collect()
 }
 
 /// The terms of allocated, then what turns it into need.
@@ -171,6 +180,7 @@ pub fn of_job(state: &State, open: &OpenSweep, trial: u32, kind: Kind, terms: bo
     let scope = Scope {
         device: spec.place.device.or(model),
         host: bound.and_then(|one| one.host.as_deref()),
+        require: bound.map_or(&[], |one| &open.requires[one.require as usize]),
         terms,
         kind,
     };

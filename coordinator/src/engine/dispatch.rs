@@ -47,8 +47,17 @@ impl OpenSweep {
         let trial = plan.trial(id.job.trial)?;
         let stage = plan.spec.stage(id.job.kind)?;
         let settings = plan.settings(trial);
-        let config =
+        let mut config =
             jobs::plan::config_json(plan, trial, id, &self.inputs(id.job.trial), time_scale);
+        // A program without the weights makes random ones of these shapes.
+        let by_name = || vram::known_model_config(settings.get("model")?.as_str()?);
+        if let Some(shapes) = self.model_config.clone().or_else(by_name) {
+            config["model_config"] = shapes;
+        }
+        let named = |name: &str| {
+            let value = settings.get(name).and_then(serde_json::Value::as_str);
+            value.unwrap_or_default().to_owned()
+        };
         let env = stage
             .env
             .iter()
@@ -62,11 +71,9 @@ impl OpenSweep {
             }),
             seed: plan.seed(trial),
             resume: stage.resume,
-            dataset: settings
-                .get("dataset")
-                .and_then(serde_json::Value::as_str)
-                .unwrap_or_default()
-                .to_owned(),
+            dataset: named("dataset"),
+            model: named("model"),
+            files: self.files.clone(),
             env: env.collect(),
             ..Start::default()
         })

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use jobs::life::MarkKind;
+use jobs::staged::Manifest;
 
 use super::{Refusal, Settled, State, Taken, Unpacked};
 
@@ -21,6 +22,8 @@ pub enum Command {
         request: v1::SubmitRequest,
         /// The attachments' digests: their bytes are kept already.
         attached: Vec<(String, Vec<u8>)>,
+        /// The files that travel with it; their contents are kept already.
+        manifest: Manifest,
         reply: Reply<(u64, bool)>,
     },
     Mark {

@@ -30,7 +30,7 @@ use tokio::sync::broadcast;
 
 pub use fleet::Host;
 pub use handle::{Command, EngineHandle, HostWish, Registered};
-pub use open::{OpenSweep, main_kind, workload};
+pub use open::{OpenSweep, main_kind, required, workload};
 pub use refusal::Refusal;
 pub use rehearsals::{Book, Failure, Settled, Stack, Subject, Taken, Unpacked};
 pub use restore::{life_of, open_files};

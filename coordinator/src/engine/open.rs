@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jobs::life::{Applied, Event, JobState, Refused, Sweep};
 use jobs::{JobId, Kind, Params};
 use proto::store::v1::SweepRecord;
+use proto::v1::StagedFile;
 use serde_json::Value;
 use vram::{RecipeError, Workload};
 
@@ -27,12 +28,16 @@ pub struct OpenSweep {
     pub group_of: Vec<u32>,
     /// By trial (from 0): what its placement is bound to.
     pub bounds: Vec<Bound>,
-    /// Labels that hosts must have, one list for each dataset of the sweep.
+    /// Labels that hosts must have, one list for each dataset and model of the sweep.
     pub requires: Vec<Vec<String>>,
     /// Order of the events that placed and ended each attempt; 0: not yet.
     pub orders: BTreeMap<(u32, Kind, u32), (u64, u64)>,
+    /// The `config.json` that travels with the sweep.
+    pub model_config: Option<Value>,
     /// By attempt: what became of the allocation stream that it left.
     pub streams: BTreeMap<(u32, Kind, u32), String>,
+    /// The files that travel with it, as its agents get them.
+    pub files: Vec<StagedFile>,
 }
 
 /// What a trial's own values say of where it may go.
@@ -91,6 +96,9 @@ impl OpenSweep {
         attached: &BTreeMap<String, Value>,
         sizes: &mut Sizes,
     ) -> Result<Self, RecipeError> {
+        let model = life.plan.spec.model.as_ref();
+        let file = model.and_then(|model| model.config.as_ref());
+        let model_config = file.and_then(|path| attached.get(path)).cloned();
         let mut needs = Vec::with_capacity(life.plan.jobs());
         for (trial, kind, _) in life.all_jobs() {
             needs.push(sizes.need(workload(&life, attached, trial, kind)?));
@@ -109,7 +117,9 @@ impl OpenSweep {
             bounds,
             requires,
             orders: BTreeMap::new(),
+            model_config,
             streams: BTreeMap::new(),
+            files: Vec::new(),
         };
         for trial in 1..=open.trials() {
             open.touch(trial);
@@ -199,32 +209,47 @@ pub fn main_kind(life: &Sweep) -> Option<Kind> {
     train.or(kinds.first().copied())
 }
 
-/// The word `dataset` among the labels stands for the label of the trial's own dataset.
+/// Labels that a trial's hosts must have. The words `dataset` and `model` stand for the labels of the trial's own.
+pub fn required(plan: &jobs::Plan, trial: &jobs::Trial) -> Vec<String> {
+    let value = |key: &str| own_value(plan, trial, key);
+    let named = || {
+        plan.spec
+            .model
+            .as_ref()
+            .and_then(|model| model.name.clone())
+    };
+    let label = |one: &String| match one.as_str() {
+        "dataset" => value("dataset").map(|name| format!("dataset:{name}")),
+        "model" => value("model")
+            .or_else(named)
+            .map(|name| format!("model:{name}")),
+        _ => None,
+    };
+    let all = plan.spec.place.require.iter();
+    all.map(|one| label(one).unwrap_or_else(|| one.clone()))
+        .collect()
+}
+
+fn own_value(plan: &jobs::Plan, trial: &jobs::Trial, key: &str) -> Option<String> {
+    let value = trial.params.get(key).or_else(|| plan.spec.recipe.get(key));
+    value.and_then(Value::as_str).map(str::to_owned)
+}
+
 fn bounds(life: &Sweep) -> (Vec<Vec<String>>, Vec<Bound>) {
     let place = &life.plan.spec.place;
     let mut requires: Vec<Vec<String>> = Vec::new();
     let mut bounds = Vec::with_capacity(life.plan.trials.len());
     for trial in &life.plan.trials {
-        let value = |key: &str| {
-            let value = trial
-                .params
-                .get(key)
-                .or_else(|| life.plan.spec.recipe.get(key));
-            value.and_then(Value::as_str).map(str::to_owned)
-        };
-        let dataset = value("dataset").map(|name| format!("dataset:{name}"));
-        let label = |one: &String| match (one.as_str(), &dataset) {
-            ("dataset", Some(own)) => own.clone(),
-            _ => one.clone(),
-        };
-        let list: Vec<String> = place.require.iter().map(label).collect();
+        let list = required(&life.plan, trial);
         let known = requires.iter().position(|one| *one == list);
         let at = known.unwrap_or_else(|| {
             requires.push(list);
             requires.len() - 1
         });
         bounds.push(Bound {
-            host: value("host").or_else(|| place.host.clone()).map(Into::into),
+            host: own_value(&life.plan, trial, "host")
+                .or_else(|| place.host.clone())
+                .map(Into::into),
             require: u32::try_from(at).unwrap_or(0),
         });
     }

@@ -8,6 +8,9 @@ use std::time::Instant;
 
 use jobs::life::{Event, Sweep};
 use jobs::{AttemptId, Kind};
+use prost::Message as _;
+use proto::store::v1::FileManifest;
+use proto::v1::StagedFile;
 use serde_json::Value;
 use tokio::sync::broadcast;
 use vram::Knowledge;
@@ -100,6 +103,7 @@ impl State {
         record.toml.clear();
         let mut open = OpenSweep::new(record, life, &attached, &mut self.sizes)
             .map_err(|error| damaged("a sweep's recipe", &error))?;
+        open.files = travelling(self.reader.as_ref(), &records.sweep)?;
         open.order = 1 + last_order(records);
         self.heads.insert(open.number, open.record.clone());
         self.by_id.insert(open.life.id.clone(), open.number);
@@ -173,6 +177,18 @@ pub fn open_files(
         files.insert(path.clone(), value);
     }
     Ok(files)
+}
+
+/// The files that travel with a sweep: none of one that was submitted before files could.
+fn travelling(reader: &dyn Reader, sweep: &SweepRecord) -> Result<Vec<StagedFile>, StoreError> {
+    if sweep.manifest.is_empty() {
+        return Ok(Vec::new());
+    }
+    let what = format!("the list of files of sweep {}", sweep.id);
+    let bytes = reader.blob(&sweep.manifest)?;
+    let record = FileManifest::decode(&*bytes).map_err(|error| damaged(&what, &error))?;
+    let manifest = proto::convert::manifest_of(&record).map_err(|error| damaged(&what, &error))?;
+    Ok(proto::convert::manifest_message(&manifest))
 }
 
 /// A sweep's life from its records.

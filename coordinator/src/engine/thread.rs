@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
+use super::submit::Came;
 use super::{Command, EngineHandle, Refusal, State, Timing, Work};
 use crate::clock;
 use crate::live::Live;
@@ -162,9 +163,11 @@ impl State {
             Command::Submit {
                 request,
                 attached,
+                manifest,
                 reply,
             } => {
-                let answer = self.submit(request, attached, store, at, work)?;
+                let came = Came { attached, manifest };
+                let answer = self.submit(request, came, store, at, work)?;
                 work.reply(reply, answer);
             }
             Command::Mark {

@@ -26,8 +26,11 @@ pub enum WaitReason {
         device: String,
         why: String,
     },
+    /// `dataset:NAME` and `model:NAME` are labels, too.
     MissingLabel {
         label: String,
+        /// Absent: no host has it.
+        host: Option<String>,
     },
     NoDevice {
         kind: Option<DeviceKind>,
@@ -197,7 +200,17 @@ impl fmt::Display for WaitReason {
             Self::Quarantined { host, device, why } => {
                 write!(out, "{host} {device} is in quarantine: {why}")
             }
-            Self::MissingLabel { label } => write!(out, "no host has the label `{label}`"),
+            Self::MissingLabel { label, host } => {
+                match host {
+                    Some(host) => write!(out, "{host} does not have ")?,
+                    None => write!(out, "no host has ")?,
+                }
+                match label.split_once(':') {
+                    Some(("dataset", name)) => write!(out, "the dataset `{name}`"),
+                    Some(("model", name)) => write!(out, "the weights of the model `{name}`"),
+                    _ => write!(out, "the label `{label}`"),
+                }
+            }
             Self::NoDevice { kind } => {
                 write!(out, "no host that may take it has {}", kind_word(*kind))
             }
@@ -337,5 +350,27 @@ fn kind_word(kind: Option<DeviceKind>) -> &'static str {
         None => "a device",
         Some(DeviceKind::Gpu) => "a GPU",
         Some(DeviceKind::Cpu) => "a CPU device",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_with_whose_it_is_not() {
+        let said = |label: &str, host: Option<&str>| {
+            let (label, host) = (label.to_owned(), host.map(str::to_owned));
+            WaitReason::MissingLabel { label, host }.to_string()
+        };
+        assert_eq!(said("dataset:a", None), "no host has the dataset `a`");
+        assert_eq!(
+            said("model:a/b", Some("box")),
+            "box does not have the weights of the model `a/b`"
+        );
+        assert_eq!(
+            said("gold", Some("box")),
+            "box does not have the label `gold`"
+        );
     }
 }

@@ -80,6 +80,7 @@ impl<'s> Wish<'s> {
             .find(|label| !host.labels.contains(*label))?;
         Some(WaitReason::MissingLabel {
             label: missing.clone(),
+            host: Some(host.name.to_owned()),
         })
     }
 
@@ -116,9 +117,19 @@ impl<'s> Wish<'s> {
                 host: host.to_owned(),
             };
         }
+        let nobodys = |label: &&String| {
+            let mut hosts = fleet.hosts.iter();
+            !hosts.any(|host| host.labels.contains(*label))
+        };
         let lacks: Vec<_> = fleet.hosts.iter().map(|host| self.lacks(host)).collect();
         if lacks.iter().any(Option::is_none) {
             return WaitReason::NoDevice { kind: self.device };
+        }
+        if let Some(label) = self.require.iter().find(nobodys) {
+            return WaitReason::MissingLabel {
+                label: label.clone(),
+                host: None,
+            };
         }
         let label = |reason: &WaitReason| matches!(reason, WaitReason::MissingLabel { .. });
         let mut reasons = lacks.into_iter().flatten();

@@ -1,5 +1,5 @@
-//! A backup is a folder: `records` (every record as key and value, then their number and SHA-256), `blobs/`, and
-//! `attempts/` if logs are wanted. It does not depend on the engine, so any later program can read it.
+//! A backup is a folder: `records` (every record as key and value, then their number and SHA-256), `blobs/`, `files/`,
+//! and `attempts/` if logs are wanted. It does not depend on the engine, so any later program can read it.
 //!
 //! Refuses to write over anything, and to restore from a backup that is not whole.
 
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::bulk::{self, Bulk};
 use super::pairs::{Pair, PairIter, Pairs};
-use super::{Blobs, StoreError, blobs, disk, folder, version};
+use super::{Blobs, Files, StoreError, blobs, disk, folder, version};
 
 const MAGIC: &[u8; 16] = b"sweep-backup-1\r\n";
 /// In the place of a key's length: the end of the records.
@@ -29,6 +29,8 @@ pub struct Backup {
 pub struct BackupReport {
     pub records: u64,
     pub blobs: u64,
+    /// That travel with sweeps.
+    pub files: u64,
     pub log_files: u64,
 }
 
@@ -50,6 +52,7 @@ pub fn backup(
     for digest in &digests {
         copies.put(&blobs.get(digest)?)?;
     }
+    let files = Files::open(data)?.copy_to(&part)?;
     let mut log_files = 0;
     if what.logs {
         log_files = copy_folder(&folder::attempts(data), &folder::attempts(&part))?;
@@ -58,6 +61,7 @@ pub fn backup(
     Ok(BackupReport {
         records,
         blobs: digests.len() as u64,
+        files,
         log_files,
     })
 }
@@ -77,11 +81,14 @@ pub fn restore(from: &Path, to: &Path) -> Result<BackupReport, StoreError> {
     }
     let records = bulk.finish()?;
     let blobs = copy_blobs(from, &part)?;
+    // A backup of an older version has none.
+    let files = Files::open(from)?.copy_to(&part)?;
     let log_files = copy_folder(&folder::attempts(from), &folder::attempts(&part))?;
     put_in_place(&part, to)?;
     Ok(BackupReport {
         records,
         blobs,
+        files,
         log_files,
     })
 }

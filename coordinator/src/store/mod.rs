@@ -2,7 +2,8 @@
 //! `sweep.store.v1` on both sides, so that another engine (or the one in memory, for tests) can stand in its place.
 //!
 //! It refuses to decide anything: it keeps what it is given, whole batches or nothing, and says so only once the
-//! disk has it. Logs and large values are files beside it ([`AttemptFiles`], [`Blobs`]).
+//! disk has it. Logs, large values and what travels with sweeps are files beside it ([`AttemptFiles`], [`Blobs`],
+//! [`Files`]).
 
 mod backup;
 mod batch;
@@ -13,6 +14,7 @@ mod disk;
 mod durable;
 mod embedded;
 mod error;
+mod files;
 mod folder;
 mod history;
 mod keys;
@@ -33,6 +35,7 @@ pub use blobs::{Blobs, FilePlace, INLINE_MAX};
 pub use compact::{CompactReport, compact};
 pub use embedded::SledStore;
 pub use error::StoreError;
+pub use files::{Arriving, Files};
 pub use folder::{Lock, address, announce, retract};
 pub use history::{HistoryPage, HistoryQuery};
 pub use load::{Loaded, SweepRecords};

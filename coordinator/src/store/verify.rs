@@ -1,5 +1,5 @@
 //! Reads a whole store and says what is wrong with it: records that do not decode or lie under another's key, index
-//! entries without attempt and attempts without entries, missing and damaged blobs.
+//! entries without attempt and attempts without entries, missing and damaged blobs and files.
 //!
 //! Refuses to mend anything, and to stop at the first finding.
 
@@ -8,13 +8,14 @@ use std::path::Path;
 
 use prost::Message;
 use proto::store::v1::{
-    AttemptRecord, HostRecord, MarkRecord, MetaRecord, ObservationRecord, RehearsalRecord,
-    RulingRecord, SweepRecord,
+    AttemptRecord, FileManifest, HostRecord, MarkRecord, MetaRecord, ObservationRecord,
+    RehearsalRecord, RulingRecord, SweepRecord,
 };
 
 use super::blobs::{self, Blobs, hex};
+use super::embedded::Tree;
 use super::pairs::Pairs;
-use super::{SledStore, StoreError, keys};
+use super::{Files, SledStore, StoreError, keys};
 
 const LISTED_MAX: usize = 100;
 
@@ -29,6 +30,8 @@ pub struct VerifyReport {
     pub rehearsals: u64,
     pub index_entries: u64,
     pub blobs: u64,
+    /// That travel with sweeps.
+    pub files: u64,
     /// Number of all findings.
     pub problem_count: u64,
     /// The first hundred of them.
@@ -56,10 +59,12 @@ pub fn verify(data: &Path) -> Result<VerifyReport, StoreError> {
         kept: store.tree(),
         report: VerifyReport::default(),
         blobs: BTreeSet::new(),
+        files: BTreeSet::new(),
         sweeps: BTreeMap::new(),
         referred: BTreeSet::new(),
     };
     check.read_blobs(store.tree().blobs())?;
+    check.read_files(&Files::open(data)?)?;
     for pair in store.tree().range(&[0], &[u8::MAX]) {
         let (key, value) = pair?;
         check.pair(&key, &value)?;
@@ -68,22 +73,35 @@ pub fn verify(data: &Path) -> Result<VerifyReport, StoreError> {
     Ok(check.report)
 }
 
-struct Check<'a, P> {
-    kept: &'a P,
+struct Check<'a> {
+    kept: &'a Tree,
     report: VerifyReport,
     /// Those whose content is sound.
     blobs: BTreeSet<String>,
+    /// The same of what travels with sweeps.
+    files: BTreeSet<String>,
     sweeps: BTreeMap<u64, SweepRecord>,
     /// Sweeps that some record belongs to.
     referred: BTreeSet<u64>,
 }
 
-impl<P: Pairs> Check<'_, P> {
+impl Check<'_> {
     fn read_blobs(&mut self, blobs: &Blobs) -> Result<(), StoreError> {
         for digest in blobs.list()? {
             self.report.blobs += 1;
             match blobs.get(&digest) {
                 Ok(_) => drop(self.blobs.insert(digest)),
+                Err(error) => self.report.problem(error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_files(&mut self, files: &Files) -> Result<(), StoreError> {
+        for digest in files.list()? {
+            self.report.files += 1;
+            match files.check(&digest) {
+                Ok(()) => drop(self.files.insert(digest)),
                 Err(error) => self.report.problem(error.to_string()),
             }
         }
@@ -152,7 +170,8 @@ impl<P: Pairs> Check<'_, P> {
             return;
         };
         let file = Some(&sweep.blob).filter(|blob| !blob.is_empty());
-        for digest in sweep.attachments.values().chain(file) {
+        let manifest = Some(&sweep.manifest).filter(|manifest| !manifest.is_empty());
+        for digest in sweep.attachments.values().chain(file).chain(manifest) {
             if !self.blobs.contains(digest) {
                 self.report.problem(format!(
                     "sweep {}: its blob {digest} is missing or damaged",
@@ -160,7 +179,32 @@ impl<P: Pairs> Check<'_, P> {
                 ));
             }
         }
+        self.travelling(&sweep);
         self.sweeps.insert(sweep.number, sweep);
+    }
+
+    /// What its list of files names must be there.
+    fn travelling(&mut self, sweep: &SweepRecord) {
+        if !self.blobs.contains(&sweep.manifest) {
+            return;
+        }
+        let bytes = self.kept.blobs().get(&sweep.manifest);
+        let Some(list) = bytes
+            .ok()
+            .and_then(|bytes| FileManifest::decode(&*bytes).ok())
+        else {
+            let text = format!("sweep {}: its list of files does not decode", sweep.id);
+            return self.report.problem(text);
+        };
+        for file in list.files {
+            if !self.files.contains(&file.sha256) {
+                let (name, digest) = (file.name, file.sha256);
+                self.report.problem(format!(
+                    "sweep {}: the content of its file {name} ({digest}) is missing or damaged",
+                    sweep.id
+                ));
+            }
+        }
     }
 
     fn rehearsal(&mut self, key: &[u8], value: &[u8]) {

@@ -1,6 +1,7 @@
 """What of a card changes the sizes of blocks: its BLAS workspace and the attention kernels that PyTorch takes on it.
 
-The same table as vram/src/row.rs, by the card's name; an unknown one is taken for an NVIDIA card of the Ampere years.
+The same table as vram/src/row.rs, by the card's name. A row of a table whose card is not known is taken for an NVIDIA card
+of the Ampere years; what somebody names must be known.
 """
 import dataclasses
 
@@ -32,13 +33,23 @@ _NAMES = (
     (TURING, ("T4", "RTX 20", "GTX 16", "V100")),
     (HOPPER, ("H100", "H200", "GH200")),
     (BLACKWELL, ("RTX 50", "B200", "B100", "GB10")),
+    (AMPERE, ("RTX 30", "RTX 40", "RTX A", "A100", "A10", "A40", "L4", "A30", "RTX 6000 Ada")),
 )
 
 
 def of(gpu, vendor=""):
     if vendor == "amd":
         return ROCM
+    return _by_name(gpu) or AMPERE
+
+
+def named(text):
+    """By a card's name or by that of its years; None where nobody knows it."""
+    return ALL.get(text) or _by_name(text)
+
+
+def _by_name(gpu):
     for device, names in _NAMES:
-        if any(name in (gpu or "") for name in names):
+        if any(name.lower() in (gpu or "").lower() for name in names):
             return device
-    return AMPERE
+    return None

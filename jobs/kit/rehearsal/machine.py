@@ -15,7 +15,7 @@ class Rehearsal:
         self.recorder, self.fake, self.recipe = recorder, fake, recipe
         self.imitations = recorder.imitations
         # Fake tensors of device "cuda" fail in backward where no card is present.
-        self.device = torch.device("cpu")
+        self.device = self.build_device = torch.device("cpu")
 
     def empty_cache(self):
         gc.collect()

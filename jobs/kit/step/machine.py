@@ -13,6 +13,8 @@ class Card:
 
     def __init__(self, device=None):
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        #: Where whole weights are made before they are quantised: the host, where the device could not hold them.
+        self.build_device = self.device
 
     def empty_cache(self):
         gc.collect()
@@ -59,12 +61,18 @@ class Card:
         return made
 
     def optimizer(self, recipe, parameters):
-        name, lr = recipe.optimizer, 1e-4
-        if name == "adamw":
-            return torch.optim.AdamW(parameters, lr=lr)
-        if name == "sgd":
-            return torch.optim.SGD(parameters, lr=lr)
-        import bitsandbytes as bnb
-        kinds = {"adamw_8bit": bnb.optim.AdamW8bit, "paged_adamw_8bit": bnb.optim.PagedAdamW8bit,
-                 "paged_adamw_32bit": bnb.optim.PagedAdamW32bit}
-        return kinds[name](parameters, lr=lr)
+        make, settings = optimizer_kind(recipe)
+        return make(parameters, **settings)
+
+
+def optimizer_kind(recipe):
+    """The class and what it is given, learning rate and weight decay among it."""
+    name, settings = recipe.optimizer, {"lr": recipe.learning_rate, "weight_decay": recipe.weight_decay}
+    if name == "adamw":
+        return torch.optim.AdamW, settings
+    if name == "sgd":
+        return torch.optim.SGD, settings
+    import bitsandbytes as bnb
+    kinds = {"adamw_8bit": bnb.optim.AdamW8bit, "paged_adamw_8bit": bnb.optim.PagedAdamW8bit,
+             "paged_adamw_32bit": bnb.optim.PagedAdamW32bit}
+    return kinds[name], settings

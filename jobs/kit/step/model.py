@@ -3,6 +3,7 @@
 With no weights at hand it is made from the shapes alone, with random numbers: memory depends on shapes only.
 The order of things decides which segments of the allocator stay; it is kept as it is on purpose.
 """
+import contextlib
 import pathlib
 
 import torch
@@ -29,13 +30,21 @@ def config_of(recipe):
                 raise RecipeError(f"model_config: transformers {transformers.__version__} knows no model_type `{kind}`")
             config = transformers.AutoConfig.for_model(kind, **given)
         else:
+            if not recipe.model:
+                raise RecipeError("model_config: missing; give it, or `model`: the folder of a model")
             folder = pathlib.Path(recipe.model)
+            if folder.is_absolute() and not folder.is_dir():
+                raise RecipeError(f"model `{recipe.model}`: no such folder")
             if folder.is_dir() and not (folder / "config.json").is_file():
                 raise RecipeError(f"model `{recipe.model}`: the folder has no config.json")
             config = transformers.AutoConfig.from_pretrained(recipe.model, local_files_only=True)
     except RecipeError:
         raise
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except OSError as error:
+        # The library says that it could not connect; nothing was fetched, and nothing was to be.
+        raise RecipeError(f"model `{recipe.model}`: neither a folder nor in the hub's local cache; give `model_config`, or "
+                          "the folder of the model") from error
+    except (ValueError, KeyError, TypeError) as error:
         said = str(error).strip().splitlines()
         said = said[0][:SAID] if said else type(error).__name__
         raise RecipeError(f"model `{recipe.model}`: no usable config.json: {said}; give `model_config`, or the folder of "
@@ -48,31 +57,50 @@ def config_of(recipe):
     return config
 
 
-def build(recipe, machine, config=None):
-    """The base model on the machine, in half precision, then quantised; random weights."""
+def dtype_of(recipe):
+    return torch.float32 if recipe.quant == "fp32" else getattr(torch, recipe.half)
+
+
+def build(recipe, machine, config=None, weights=None):
+    """The base model on the machine, in half precision, then quantised; random, unless `weights` (weights.py) are given."""
     config = config or config_of(recipe)
-    text = config.get_text_config()
-    if recipe.quant == "fp32":
-        half = torch.float32
-    else:
-        half = getattr(torch, recipe.half)
+    model = weights.load(recipe, machine, config) if weights else _random(recipe, machine, config)
+    model.requires_grad_(False)
+    if recipe.kbit and not getattr(model, "is_quantized", False):
+        _quantise(model, recipe, machine)
+    if machine.build_device != machine.device or weights:
+        model.to(machine.device)
+    machine.empty_cache()
+    model.config.use_cache = model.config.get_text_config().use_cache = recipe.use_cache
+    return model
+
+
+def _random(recipe, machine, config):
     sees = hasattr(config, "vision_config") and config.vision_config is not None
     auto = transformers.AutoModelForImageTextToText if sees else transformers.AutoModelForCausalLM
     before = torch.get_default_dtype()
-    torch.set_default_dtype(half)
+    torch.set_default_dtype(dtype_of(recipe))
+    elsewhere = machine.build_device != machine.device
     try:
-        with torch.device(machine.device):
-            model = auto.from_config(config, attn_implementation=recipe.attention)
+        with torch.device(machine.build_device), _constant_numbers() if elsewhere else contextlib.nullcontext():
+            return auto.from_config(config, attn_implementation=recipe.attention)
     except (ValueError, KeyError) as error:
         raise RecipeError(f"model_config: this model cannot be built so: {str(error).splitlines()[0][:300]}") from error
     finally:
         torch.set_default_dtype(before)
-    model.requires_grad_(False)
-    if recipe.kbit:
-        _quantise(model, recipe, machine)
-    machine.empty_cache()
-    model.config.use_cache = text.use_cache = recipe.use_cache
-    return model
+
+
+@contextlib.contextmanager
+def _constant_numbers():
+    """Random numbers by the billion take a host minutes, and a step takes the same memory whatever its weights are."""
+    drawn = {name: getattr(torch.Tensor, name) for name in ("normal_", "uniform_")}
+    try:
+        for name in drawn:
+            setattr(torch.Tensor, name, lambda tensor, *_, **__: tensor.fill_(0.01))
+        yield
+    finally:
+        for name, method in drawn.items():
+            setattr(torch.Tensor, name, method)
 
 
 def _quantise(model, recipe, machine):
@@ -121,9 +149,9 @@ def adapt(model, recipe, machine):
     return model
 
 
-def ready(recipe, machine, config=None):
+def ready(recipe, machine, config=None, weights=None):
     """All of the above, up to mark 1."""
-    model = build(recipe, machine, config)
+    model = build(recipe, machine, config, weights)
     machine.loaded()
     model = prepare(model, recipe, machine)
     model = adapt(model, recipe, machine)

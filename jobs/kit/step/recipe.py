@@ -21,9 +21,10 @@ SAME = {
 #: response's logits as the model gave them and those (a loop that keeps both names), all that the model gave.
 HELD = ("nothing", "loss_input", "response", "outputs")
 #: Settings of the sweep file that change no block of a step.
-LEFT_ALONE = ("learning_rate", "epochs", "dataset", "steps", "grad_accumulation", "expandable_segments", "context_len",
-              "gguf_bytes", "kv_cache", "parallel", "lr_schedule", "warmup", "weight_decay", "neftune", "lora_plus",
-              "max_grad_norm", "packing", "eval_every", "save_every", "adapter", "revision", "seed")
+LEFT_ALONE = ("epochs", "dataset", "steps", "grad_accumulation", "expandable_segments", "context_len",
+              "gguf_bytes", "kv_cache", "parallel", "lr_schedule", "warmup", "neftune", "lora_plus",
+              "max_grad_norm", "packing", "eval_every", "save_every", "adapter", "revision", "seed", "host",
+              "class_balanced")
 
 
 class RecipeError(ValueError):
@@ -59,6 +60,9 @@ class Recipe:
     program_held: str | None = None
     optimizer: str = "adamw"
     optimizer_steps: int = 2
+    #: Memory does not depend on these two; the optimizer takes them.
+    learning_rate: float = 1e-4
+    weight_decay: float = 0.0
 
     @property
     def kbit(self):
@@ -102,6 +106,8 @@ def read(settings, mode="train", ignored=()):
     recipe = Recipe(**values)
     if recipe.seq_len < 1:
         raise RecipeError("seq_len: missing; give the tokens of the longest example")
+    if recipe.response_len and recipe.response_len > recipe.seq_len:
+        raise RecipeError(f"response_len: {recipe.response_len} is more than seq_len, {recipe.seq_len}")
     return recipe
 
 
@@ -133,7 +139,7 @@ def _checked(name, value):
         raise RecipeError(f"{name}: expected true or false, found {value!r}")
     if name in choices and value not in choices[name]:
         raise RecipeError(f"{name}: unknown `{value}`; known: {', '.join(choices[name])}")
-    if name in ("dropout", "alpha"):
+    if name in ("dropout", "alpha", "learning_rate", "weight_decay"):
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0 or name == "dropout" and value >= 1:
             raise RecipeError(f"{name}: expected a number{' from 0 to below 1' if name == 'dropout' else ''}, found {value!r}")
     if name in ("targets", "memory_fixes"):
@@ -171,6 +177,8 @@ def of_row(row):
         "model", "double_quant", "rank", "targets", "dropout", "dora", "batch", "seq_len",
         "response_len", "attention", "gradient_checkpointing", "autocast", "logits_freed_before_backward")}
     settings["model_config"] = _typed(row.get("model_config"), row.get("model"))
+    if settings["response_len"] and settings["seq_len"]:
+        settings["response_len"] = min(settings["response_len"], settings["seq_len"])
     half = {"fp16": "fp16", "float16": "fp16", "fp32": "fp32"}.get(row.get("base_dtype") or "bf16", "bf16")
     settings["quant"] = row.get("quant") if row.get("quant") not in (None, "none") else half
     settings["optimizer"] = _optimizer(row.get("optimizer"))

@@ -41,6 +41,7 @@ fn sweep(trials: u32) -> Sweep {
         ],
         place: Place::default(),
         retry: Retry::default(),
+        files: Vec::new(),
     };
     let trials = (1..=trials)
         .map(|index| Trial {

@@ -10,9 +10,10 @@ mod seed;
 
 pub use config::config_json;
 pub use expand::{ExpandError, expand};
-pub use load::load;
+pub use load::{WrongFile, load, load_with};
 pub use resolve::{
-    HOST_NAMES, HostValues, Unresolved, resolve, resolve_host, resolve_host_text, resolve_text,
+    HOST_NAMES, HostValues, Unresolved, resolve, resolve_host, resolve_host_text, resolve_stage,
+    resolve_text,
 };
 
 use serde_json::Value;

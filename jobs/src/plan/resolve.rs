@@ -1,13 +1,23 @@
 //! From a stage's `run` to real arguments, in two steps: the trial's settings here, the host's own values on the host.
 //! Refuses to guess: a value that the host does not have is an error, not an empty argument.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::spec::{Params, Piece, escape, pieces};
+use crate::spec::{MAY_BE_FILES, Params, Piece, escape, pieces};
+use crate::staged::{self, PREFIX};
 
 /// Placeholders that only the host of an attempt can fill.
-pub const HOST_NAMES: [&str; 5] = ["kit", "python", "dataset", "sweep_dir", "seed"];
+pub const HOST_NAMES: [&str; 6] = [
+    "kit",
+    "python",
+    "dataset",
+    "model_path",
+    "sweep_dir",
+    "seed",
+];
 
 /// What a host fills in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +28,10 @@ pub struct HostValues {
     pub python: String,
     /// Path of the trial's dataset on that host, if it has it.
     pub dataset: Option<String>,
+    /// Path of the weights of the trial's model on that host, if it has them.
+    pub model_path: Option<String>,
+    /// Name of a file of the sweep -> its path on that host.
+    pub files: BTreeMap<String, String>,
     /// Folder that the jobs of one trial share on that host.
     pub sweep_dir: String,
     /// The trial's seed: [`crate::Plan::seed`].
@@ -28,8 +42,19 @@ pub struct HostValues {
 pub enum Unresolved {
     #[error("`{{{0}}}` has no value on this host: name it in the host's configuration")]
     Missing(String),
+    #[error("the file `{0}` did not travel with this sweep: submit it again")]
+    NoFile(String),
     #[error("the text `{0}` has a lone brace")]
     Malformed(String),
+}
+
+impl Unresolved {
+    fn of(name: &str) -> Self {
+        match name.strip_prefix(PREFIX) {
+            Some(file) => Self::NoFile(file.to_owned()),
+            None => Self::Missing(name.to_owned()),
+        }
+    }
 }
 
 /// Fills the placeholders that name settings. Those of the host stay, and so do doubled braces: [`resolve_host`]
@@ -54,7 +79,8 @@ pub fn resolve_text(text: &str, settings: &Params) -> String {
             Piece::Text(text) => filled.push_str(text),
             Piece::Brace(brace) => filled.extend([brace, brace]),
             Piece::Name(name, at) => match settings.get(name) {
-                Some(value) if !HOST_NAMES.contains(&name) => {
+                // A sweep's own setting of that name was there before hosts could fill it in.
+                Some(value) if name == "model_path" || !HOST_NAMES.contains(&name) => {
                     filled.push_str(&escape(&plain(value)));
                 }
                 _ => filled.push_str(&text[at]),
@@ -86,10 +112,55 @@ pub fn resolve_host_text(text: &str, host: &HostValues) -> Result<String, Unreso
             Piece::Name("dataset", _) if host.dataset.is_some() => {
                 filled.extend(host.dataset.as_deref());
             }
-            Piece::Name(name, _) => return Err(Unresolved::Missing(name.to_owned())),
+            Piece::Name("model_path", _) if host.model_path.is_some() => {
+                filled.extend(host.model_path.as_deref());
+            }
+            Piece::Name(name, _) => {
+                let file = name.strip_prefix(PREFIX);
+                match file.and_then(|file| host.files.get(file)) {
+                    Some(path) => filled.push_str(path),
+                    None => return Err(Unresolved::of(name)),
+                }
+            }
         }
     }
     Ok(filled)
+}
+
+/// What a stage's settings become for its program: each text that is nothing but `{file:NAME}` is that file's path, and so
+/// is `cases` or `guards` where a file of that name came with the sweep.
+pub fn resolve_stage(
+    stage: &mut Value,
+    files: &BTreeMap<String, String>,
+) -> Result<(), Unresolved> {
+    for name in MAY_BE_FILES {
+        let text = stage.get(name).and_then(Value::as_str);
+        if let Some(path) = text.and_then(|text| files.get(text)) {
+            stage[*name] = path.as_str().into();
+        }
+    }
+    resolve_files(stage, files)
+}
+
+fn resolve_files(value: &mut Value, files: &BTreeMap<String, String>) -> Result<(), Unresolved> {
+    match value {
+        Value::String(text) => {
+            if let Some(name) = staged::reference(text) {
+                let path = files
+                    .get(name)
+                    .ok_or_else(|| Unresolved::NoFile(name.to_owned()))?;
+                *text = path.clone();
+            }
+            Ok(())
+        }
+        Value::Array(items) => items
+            .iter_mut()
+            .try_for_each(|item| resolve_files(item, files)),
+        Value::Object(all) => all
+            .values_mut()
+            .try_for_each(|value| resolve_files(value, files)),
+        _ => Ok(()),
+    }
 }
 
 /// A setting as an argument: text as it is, everything else as JSON.
@@ -108,9 +179,10 @@ mod tests {
         HostValues {
             kit: "/kit".into(),
             python: "python3".into(),
-            dataset: None,
             sweep_dir: "/d".into(),
             seed: 7,
+            files: BTreeMap::from([("a/b.jsonl".into(), "/c/a/b.jsonl".into())]),
+            ..HostValues::default()
         }
     }
 
@@ -132,6 +204,30 @@ mod tests {
         );
         assert_eq!(full("{lr} {seed}"), "0.5 7");
         assert_eq!(full("{{rank}} {name}"), "{rank} {kit}");
+    }
+
+    #[test]
+    fn files_are_filled_in_texts_and_in_settings() {
+        assert_eq!(
+            both("--cases={file:a/b.jsonl}", &Params::new()),
+            Ok("--cases=/c/a/b.jsonl".into())
+        );
+        let missing = both("{file:b}", &Params::new());
+        assert_eq!(missing, Err(Unresolved::NoFile("b".into())));
+        let mut stage = serde_json::json!({"cases": ["{file:a/b.jsonl}", "{a}"], "n": 1});
+        resolve_stage(&mut stage, &host().files).unwrap();
+        assert_eq!(
+            stage,
+            serde_json::json!({"cases": ["/c/a/b.jsonl", "{a}"], "n": 1})
+        );
+        let missing = serde_json::json!({"x": "{file:b}"});
+        assert!(resolve_stage(&mut missing.clone(), &host().files).is_err());
+        let mut plain =
+            serde_json::json!({"cases": "a/b.jsonl", "guards": "no.jsonl", "x": "a/b.jsonl"});
+        resolve_stage(&mut plain, &host().files).unwrap();
+        let wanted =
+            serde_json::json!({"cases": "/c/a/b.jsonl", "guards": "no.jsonl", "x": "a/b.jsonl"});
+        assert_eq!(plain, wanted);
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl ReadAxes {
             axes: self.span,
             random: self.random,
             cells: self.cells,
-            whens: Vec::new(),
+            ..Marks::default()
         };
         (self.axes, marks)
     }

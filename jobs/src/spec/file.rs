@@ -9,7 +9,7 @@ use super::error::SpecErrors;
 use super::names::Names;
 use super::reader::{Entry, Reader, Span, Table};
 use super::setting::{self, Spot};
-use super::types::{Axes, Model, Params, Place, Retry, Spec, Stage};
+use super::types::{Axes, Model, NamedFile, Params, Place, Retry, Spec, Stage};
 use super::{head, nearest, place, settings, stage, when};
 use crate::Kind;
 
@@ -29,6 +29,8 @@ pub(crate) struct Marks {
     /// Of each cell of a `list`.
     pub cells: Vec<Span>,
     pub whens: Vec<Span>,
+    /// Each file that travels, where it is named first.
+    pub files: Vec<(NamedFile, Span)>,
 }
 
 /// The one reader of sweep files. `file_name` is only for the messages.
@@ -124,6 +126,7 @@ fn read(reader: &mut Reader<'_>, mut root: Table<'_>) -> (Spec, Marks) {
     let retry = section(reader, &mut root, "retry")
         .map_or_else(Retry::default, |table| place::retry(reader, table));
     finish_root(reader, root);
+    marks.files = reader.take_files();
     let spec = Spec {
         name: head.name,
         about: head.about,
@@ -137,6 +140,7 @@ fn read(reader: &mut Reader<'_>, mut root: Table<'_>) -> (Spec, Marks) {
         stages,
         place,
         retry,
+        files: marks.files.iter().map(|(file, _)| file.clone()).collect(),
     };
     (spec, marks)
 }

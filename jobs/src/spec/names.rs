@@ -6,6 +6,8 @@ use super::types::{Axes, Model, Params};
 pub(crate) struct Names<'s> {
     /// The sweep has a `[model]`.
     pub trained: bool,
+    /// Each trial's model has a name, which hosts may know it by.
+    pub model_is_named: bool,
     pub axes: &'s Axes,
     /// The settings that every trial has.
     pub always: Vec<&'s str>,
@@ -23,6 +25,8 @@ impl<'s> Names<'s> {
         always.extend(axes.sure_names());
         Self {
             trained: model.is_some(),
+            model_is_named: axes.sure_names().contains(&"model")
+                || model.is_some_and(|model| model.name.is_some()),
             axes,
             always,
             whole,

@@ -62,6 +62,11 @@ pub(crate) fn place(reader: &mut Reader<'_>, names: &Names<'_>, mut table: Table
 fn require(reader: &mut Reader<'_>, names: &Names<'_>, entry: &Entry<'_>) -> Vec<String> {
     let labels = reader.strings(entry).unwrap_or_default();
     for (label, span) in &labels {
+        if *label == "model" && names.whole && !names.model_is_named {
+            let help = "say `name` in [model]: hosts declare weights by it";
+            let message = "hosts must have the model's weights, but this sweep names no model";
+            reader.error_help(span.clone(), message, help);
+        }
         if label.trim().is_empty() {
             reader.error(span.clone(), "a label is empty");
         } else if *label == "dataset" && names.whole && !names.has_always("dataset") {

@@ -11,6 +11,7 @@ use super::nearest;
 use super::placeholder::{Piece, pieces};
 use super::reader::{Entry, Reader, Span};
 use crate::plan::HOST_NAMES;
+use crate::staged::PREFIX;
 
 /// Variables that the agent sets to pin devices; a value here would undo the placement.
 const PINNING: &[&str] = &[
@@ -150,7 +151,23 @@ fn check_text(reader: &mut Reader<'_>, names: &Names<'_>, text: &str, span: &Spa
 }
 
 fn check_name(reader: &mut Reader<'_>, names: &Names<'_>, name: &str, span: Span) {
-    if names.has_always(name) || (HOST_NAMES.contains(&name) && name != "dataset") || !names.whole {
+    if let Some(file) = name.strip_prefix(PREFIX) {
+        reader.file(file, span);
+        return;
+    }
+    let needs_setting = matches!(name, "dataset" | "model_path");
+    if names.has_always(name) || (HOST_NAMES.contains(&name) && !needs_setting) || !names.whole {
+        return;
+    }
+    if name == "model_path" {
+        if !names.model_is_named {
+            let message = "`{model_path}` stands here, but this sweep names no model";
+            reader.error_help(
+                span,
+                message,
+                "say `name` in [model]: hosts declare weights by it",
+            );
+        }
         return;
     }
     if name == "dataset" {

@@ -9,8 +9,10 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{SHOWN, SpecError, SpecErrors};
+use super::types::NamedFile;
 use super::units::Wrong;
 use super::{nearest, value};
+use crate::staged::{Names, check_name};
 
 pub(crate) type Span = Range<usize>;
 
@@ -21,6 +23,9 @@ pub(crate) struct Reader<'a> {
     found: Vec<Found>,
     /// Errors beyond the kept ones.
     more: usize,
+    /// Files that the text names, each where it is named first.
+    files: Vec<(NamedFile, Span)>,
+    file_names: Names,
 }
 
 /// Keeps the work small for files that are wrong all over.
@@ -101,6 +106,8 @@ impl<'a> Reader<'a> {
             text,
             found: Vec::new(),
             more: 0,
+            files: Vec::new(),
+            file_names: Names::default(),
         }
     }
 
@@ -135,6 +142,41 @@ impl<'a> Reader<'a> {
             message,
             help,
         });
+    }
+
+    /// The text names a file that is to travel with the sweep.
+    pub fn file(&mut self, name: &str, span: Span) {
+        if let Some((known, at)) = self.files.iter_mut().find(|(known, _)| known.name == name) {
+            if !known.required {
+                (known.required, *at) = (true, span);
+            }
+            return;
+        }
+        if let Err(bad) = check_name(name) {
+            let help =
+                "a path inside the folder of the sweep file, such as {file:cases/held-out.jsonl}";
+            self.error_help(span, bad.to_string(), help);
+        } else if let Err(clash) = self.file_names.add(name) {
+            self.error_help(span, clash.to_string(), "rename one of them");
+        } else {
+            let name = name.to_owned();
+            let required = true;
+            self.files.push((NamedFile { name, required }, span));
+        }
+    }
+
+    /// The text may name one: what could not is a word for the program.
+    pub fn maybe_file(&mut self, name: &str, span: Span) {
+        let is_known = self.files.iter().any(|(known, _)| known.name == name);
+        if !is_known && check_name(name).is_ok() && self.file_names.add(name).is_ok() {
+            let name = name.to_owned();
+            let required = false;
+            self.files.push((NamedFile { name, required }, span));
+        }
+    }
+
+    pub fn take_files(&mut self) -> Vec<(NamedFile, Span)> {
+        std::mem::take(&mut self.files)
     }
 
     pub fn errors(&self) -> usize {

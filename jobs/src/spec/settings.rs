@@ -140,6 +140,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     recipe("attention", Rule::OneOf(ATTENTIONS)),
     recipe("autocast", Rule::Flag),
     recipe("packing", Rule::Flag),
+    recipe("class_balanced", Rule::Flag),
     recipe("eval_every", Rule::Count),
     recipe("save_every", Rule::Count),
     recipe("adapter", Rule::Name),

@@ -3,6 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use toml::Spanned;
+use toml::de::DeValue;
+
 use super::names::Names;
 use super::program;
 use super::reader::{Entry, Reader, Span, Table, tick};
@@ -11,6 +14,7 @@ use super::settings::{KV_CACHES, Rule};
 use super::types::{Params, ProbeMode, Stage};
 use super::{nearest, units};
 use crate::Kind;
+use crate::staged;
 
 const KEYS: &[&str] = &["after", "run", "time_limit", "resume", "env", "settings"];
 
@@ -27,6 +31,9 @@ const BAKE: &[(&str, Rule)] = &[
     ("max_new_tokens", Rule::Count),
     ("temperature", Rule::AtLeast(0.0)),
 ];
+
+/// Of these, settings that name a file where there is one beside the sweep file.
+pub(crate) const MAY_BE_FILES: &[&str] = &["cases", "guards"];
 
 const MODES: &[(&str, ProbeMode)] = &[
     ("rehearse", ProbeMode::Rehearse),
@@ -146,6 +153,10 @@ fn stage_settings(reader: &mut Reader<'_>, kind: Kind, table: &mut Table<'_>) ->
                 format!("move it, or put it into [{kind}.settings]"),
             );
         } else if let Some(value) = setting::check(reader, Some(*rule), &tick(name), entry.value) {
+            references(reader, entry.value);
+            if let (true, Some(text)) = (MAY_BE_FILES.contains(name), value.as_str()) {
+                reader.maybe_file(text, entry.span());
+            }
             settings.insert((*name).to_owned(), value);
         }
     }
@@ -164,10 +175,32 @@ fn stage_settings(reader: &mut Reader<'_>, kind: Kind, table: &mut Table<'_>) ->
                 format!("it is in [{kind}] already"),
             );
         } else if let Some(value) = reader.any(entry.value) {
+            references(reader, entry.value);
             settings.insert(entry.key.to_owned(), value);
         }
     }
     settings
+}
+
+/// Files that a setting's value names, however deep: the program gets their paths on its host.
+fn references(reader: &mut Reader<'_>, value: &Spanned<DeValue<'_>>) {
+    match value.get_ref() {
+        DeValue::String(text) => match staged::reference(text) {
+            Some(name) => reader.file(name, value.span()),
+            None if text.contains("{file:") => {
+                let message = "in a setting, {file:NAME} must be the whole value";
+                let help = "the program gets the file's path on its host; say the rest in a setting of its own";
+                reader.error_help(value.span(), message, help);
+            }
+            None => {}
+        },
+        DeValue::Array(items) => items.iter().for_each(|item| references(reader, item)),
+        DeValue::Table(table) => {
+            let values = table.iter().map(|(_, value)| value);
+            values.for_each(|value| references(reader, value));
+        }
+        _ => {}
+    }
 }
 
 /// Each stage after the one it follows. Reports what follows a stage that is not there, or itself in the end.

@@ -30,6 +30,17 @@ pub struct Spec {
     pub stages: Vec<Stage>,
     pub place: Place,
     pub retry: Retry,
+    /// Files that it names, each once.
+    pub files: Vec<NamedFile>,
+}
+
+/// A file that travels with the sweep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedFile {
+    pub name: String,
+    /// Named as `{file:NAME}`. Else it stands where a word may stand, too, and is a file only where there is one beside
+    /// the sweep file.
+    pub required: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -130,7 +141,8 @@ impl ProbeMode {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Place {
-    /// Labels that a host must have; the word `dataset` stands for the label `dataset:<the trial's dataset>`.
+    /// Labels that a host must have; the words `dataset` and `model` stand for the labels `dataset:<the
+    /// trial's dataset>` and `model:<its model>`.
     pub require: Vec<String>,
     /// The arms of this axis run on one class of host, so that hardware is no confounder.
     pub compare: Option<String>,

@@ -2,12 +2,14 @@
 //! that names the field, never a default.
 
 mod attempt;
+mod files;
 mod host;
 mod sweep;
 
 use thiserror::Error;
 
 pub use attempt::{attempt, attempt_record, ended, ended_message};
+pub use files::{file_manifest, manifest, manifest_message, manifest_of};
 pub use host::{device_class, device_kind, host_class, host_record, load};
 pub use sweep::{mark, mark_record, ruling, ruling_record};
 

@@ -57,6 +57,30 @@ pub struct SweepRecord {
     pub name: ::prost::alloc::string::String,
     #[prost(string, tag = "17")]
     pub about: ::prost::alloc::string::String,
+    /// SHA-256 (hex) of a FileManifest under blobs/; empty: no files travel with it
+    #[prost(string, tag = "18")]
+    pub manifest: ::prost::alloc::string::String,
+}
+/// The files that travel with a sweep; their contents lie under files/. A blob, as it may be large.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FileManifest {
+    #[prost(message, repeated, tag = "1")]
+    pub files: ::prost::alloc::vec::Vec<FileRecord>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FileRecord {
+    /// kit | files
+    #[prost(string, tag = "1")]
+    pub bundle: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    /// hex
+    #[prost(string, tag = "3")]
+    pub sha256: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "4")]
+    pub size: u64,
+    #[prost(bool, tag = "5")]
+    pub executable: bool,
 }
 /// One record for an attempt, written at each transition of it (placed, started, ended).
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -80,7 +80,13 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Error> {
         rehearsal,
     };
     out::document(context, &document, render::vram::evaluate::text)?;
-    Ok(Exit::DONE)
+    // What could not be rehearsed is said row by row; with no row at all there is nothing to go by.
+    let nothing = |made: &Rehearsed| made.streams == 0 && !made.failed.is_empty();
+    Ok(if document.rehearsal.as_ref().is_some_and(nothing) {
+        Exit::NOT_SUCCEEDED
+    } else {
+        Exit::DONE
+    })
 }
 
 /// Each row was read by itself, so the reader's own line is always the first.

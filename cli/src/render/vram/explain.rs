@@ -26,7 +26,15 @@ pub fn text(explained: &Explanation) -> String {
         explained.peak_stage,
         tenth(answer.reserved_mib),
     );
-    let peak = wrap::paragraph(&printable(&peak), 0, 4);
+    let mut peak = wrap::paragraph(&printable(&peak), 0, 4);
+    if explained
+        .by_module
+        .iter()
+        .all(|one| one.label.ends_with(" bytes"))
+    {
+        let note = "this stream names no blocks, as a card recorded it: each is told by its size; a rehearsal names them";
+        peak.push_str(&wrap::paragraph(note, 0, 4));
+    }
     let mut modules = Table::new(&[
         ("MODULE", Kind::Text),
         ("MiB", Kind::Figure),
