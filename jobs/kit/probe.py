@@ -1,9 +1,10 @@
 """Measures what a trial's step takes, on the device that it is given: peaks, time, the allocation stream.
 
-usage: probe.py [--mode trainer|one-step] [--data FILE]
+usage: probe.py [--mode one-step|trainer] [--data FILE]
 
-* trainer (default): the training's own trainer with its optimizer, two steps on the longest example: the real peak.
-* one-step: one forward and backward without autocast or optimizer, as older measurements were made.
+* one-step (default): one forward and backward without autocast or optimizer. It is what the memory model predicts of a
+  probe job, and how older measurements were made.
+* trainer: the training's own trainer with its optimizer, two steps on the longest example: a training's real peak.
 
 Examples are those of --data, else of the host's dataset, else made up from seq_len and response_len. Weights are the
 host's, else random ones of the same shapes; the observation says which. Trains nothing that is kept.
@@ -23,7 +24,7 @@ import sweep_report
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--mode", choices=("trainer", "one-step"), default="trainer")
+    parser.add_argument("--mode", choices=("one-step", "trainer"), default="one-step")
     parser.add_argument("--data")
     asked = parser.parse_args(arguments)
     config = sweep_report.config()

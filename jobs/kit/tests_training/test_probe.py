@@ -35,7 +35,7 @@ class Probe(unittest.TestCase):
             return memory, job.result(), steps
 
     def test_the_trainer_on_the_longest_example(self):
-        memory, result, steps = self.probed(self.folder / "model", ["--data", str(self.folder / "train.jsonl")])
+        memory, result, steps = self.probed(self.folder / "model", ["--mode", "trainer", "--data", str(self.folder / "train.jsonl")])
         self.assertEqual((memory["status"], memory["optimizer_steps"], memory["data"]), ("ok", 2, "longest"))
         self.assertEqual((memory["rank"], memory["batch"], memory["quant"], memory["weights"]), (4, 2, "fp32", "model"))
         self.assertEqual(len(steps), 2)
@@ -45,11 +45,11 @@ class Probe(unittest.TestCase):
             self.assertIn(name, memory)
 
     def test_without_weights_they_are_made_up_and_that_is_said(self):
-        memory, _, _ = self.probed("nobody/nothing", [], model_config=SHAPES)
+        memory, _, _ = self.probed("nobody/nothing", ["--mode", "trainer"], model_config=SHAPES)
         self.assertEqual((memory["weights"], memory["data"], memory["seq_len"]), ("random", "made_up", 48))
 
     def test_one_step_has_no_optimizer(self):
-        memory, _, steps = self.probed("nobody/nothing", ["--mode", "one-step"], model_config=SHAPES)
+        memory, _, steps = self.probed("nobody/nothing", [], model_config=SHAPES)
         self.assertEqual((memory["optimizer_steps"], memory["autocast"], memory["probe_mode"]), (0, False, "one-step"))
         self.assertFalse(memory["logits_freed_before_backward"])
         self.assertEqual(steps, [])
