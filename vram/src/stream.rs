@@ -71,7 +71,15 @@ impl Stream {
                     LONGEST_TEXT >> 20
                 )));
             }
-            return Reader::default().read(bytes);
+            let stream = Reader::default().read(bytes)?;
+            // Whoever writes a stream ends its last line; what was cut off would pass for a smaller step. A packed one
+            // says itself whether it is whole.
+            if bytes.last() != Some(&b'\n') {
+                let last = bytes.split(|byte| *byte == b'\n').count();
+                let message = "the stream ends in the middle of a line: it was cut off";
+                return Err(StreamError::line(last, message));
+            }
+            return Ok(stream);
         }
         let mut text = Vec::new();
         let mut unpacked = flate2::read::MultiGzDecoder::new(bytes).take(LONGEST_TEXT + 1);
@@ -138,12 +146,6 @@ impl Reader {
         }
         if self.alive.is_empty() {
             return Err(StreamError::Empty);
-        }
-        // Whoever writes a stream ends its last line; what was cut off would pass for a smaller step.
-        if text.last() != Some(&b'\n') {
-            let lines = text.split(|byte| *byte == b'\n').count();
-            let message = "the stream ends in the middle of a line: it was cut off";
-            return Err(StreamError::line(lines, message));
         }
         self.out.real_reserved = self.real_seen.then_some(self.real_peak);
         Ok(self.out)
@@ -398,6 +400,14 @@ mod tests {
             Stream::read(&whole[..whole.len() / 2]),
             Err(StreamError::Gzip(_))
         ));
+    }
+
+    #[test]
+    fn a_text_without_the_end_of_its_last_line_is_an_error() {
+        let whole = "a 512\nf 0\na 1024\n";
+        assert!(Stream::read(whole.as_bytes()).is_ok());
+        let cut = Stream::read(&whole.as_bytes()[..whole.len() - 1]).unwrap_err();
+        assert!(cut.to_string().contains("cut off"), "{cut}");
     }
 
     #[test]
