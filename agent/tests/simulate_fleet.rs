@@ -52,7 +52,7 @@ fn config(kind: Kind, params: Settings) -> Config {
 }
 
 fn verdict(kind: Kind, params: &Settings, card: &Card, knowledge: &Knowledge) -> VerdictKind {
-    let workload = Workload::new(kind.mode(), params, None).unwrap();
+    let workload = Workload::new(kind.mode(params, None), params, None).unwrap();
     let estimate = vram::estimate(&workload, &card.class(), knowledge);
     vram::verdict(estimate, &card.class(), &card.load()).kind
 }
@@ -106,7 +106,7 @@ fn what_the_verdict_says_is_what_the_simulation_does() {
     for card in cards(&fleet) {
         for params in recipes() {
             for kind in Kind::ALL {
-                let workload = Workload::new(kind.mode(), &params, None).unwrap();
+                let workload = Workload::new(kind.mode(&params, None), &params, None).unwrap();
                 let fit = peak(&workload, &card, 28).fit(&card);
                 let (wanted, at) = match verdict(kind, &params, &card, &knowledge) {
                     VerdictKind::Fits => (Fit::Fits, 0),

@@ -1,10 +1,11 @@
 """Measures what a trial's step takes, on the device that it is given: peaks, time, the allocation stream.
 
-usage: probe.py [--mode one-step|trainer] [--data FILE]
+usage: probe.py [--data FILE]
 
-* one-step (default): one forward and backward without autocast or optimizer. It is what the memory model predicts of a
-  probe job, and how older measurements were made.
-* trainer: the training's own trainer with its optimizer, two steps on the longest example: a training's real peak.
+How, says `step` of the sweep file's [probe]:
+* trainer (default): the training's own trainer with its optimizer, two steps on the longest example: a training's real
+  peak.
+* one-step: one forward and backward without autocast or optimizer, as older measurements were made.
 
 Examples are those of --data, else of the host's dataset, else made up from seq_len and response_len. Weights are the
 host's, else random ones of the same shapes; the observation says which. Trains nothing that is kept.
@@ -24,23 +25,25 @@ import sweep_report
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--mode", choices=("one-step", "trainer"), default="one-step")
     parser.add_argument("--data")
     asked = parser.parse_args(arguments)
     config = sweep_report.config()
     from training import plan as plans, start
+    from step import recipe as recipes
     recipe, plan = plans.read(config)
-    if asked.mode == "one-step":
-        from step import recipe as recipes
+    step = (config.get("stage") or {}).get("step") or "trainer"
+    if step not in STEPS:
+        raise recipes.RecipeError(f"step: {step!r} is not one of {', '.join(STEPS)}")
+    if step == "one-step":
         params = {name: value for name, value in config["params"].items() if not name.startswith("x_")}
         recipe = recipes.read(params, "probe", list(vars(plan)))
     else:
         import dataclasses
         plan = dataclasses.replace(plan, grad_accumulation=1)
-    return measure(config, asked, recipe, plan, start)
+    return measure(config, asked.data, step, recipe, plan, start)
 
 
-def measure(config, asked, recipe, plan, start):
+def measure(config, data_file, step, recipe, plan, start):
     import torch
     from measure import observation, others
     from measure.card import Recorded
@@ -49,18 +52,18 @@ def measure(config, asked, recipe, plan, start):
     begun = start.of(config, recipe, Recorded)
     card = begun.machine
     held = begun.held_before_mib
-    examples, source = _examples(config, asked, recipe, begun)
+    examples, source = _examples(data_file, recipe, begun)
     error = None
     try:
         model = begun.model()
-        times = (_trainer if asked.mode == "trainer" else _one_step)(model, begun, recipe, plan, examples, config)
+        times = STEPS[step](model, begun, recipe, plan, examples, config)
     except (torch.OutOfMemoryError, RuntimeError) as caught:
         if (failures.told(caught) or ("",))[0] != "gpu_oom":
             raise
         error, times = str(caught), []   # not the exception: it holds the frames, and they the blocks
     said = {
         **observation.of_recipe(recipe, begun.config), **observation.machine(card), **observation.outcome(card, error),
-        "source": "probe", "probe_mode": asked.mode, "optimizer_steps": 2 if asked.mode == "trainer" else 0,
+        "source": "probe", "probe_step": step, "optimizer_steps": 2 if step == "trainer" else 0,
         "weights": str(begun.weights.path.name) if begun.weights else "random", "data": source,
         "load_order": begun.load_order, "held_by_others_mib": held, "seconds": round(time.monotonic() - began, 1),
         "step_seconds": times[-1] if times else None,
@@ -84,10 +87,10 @@ def measure(config, asked, recipe, plan, start):
     return 0
 
 
-def _examples(config, asked, recipe, begun):
+def _examples(file, recipe, begun):
     """(the longest example twice, where it comes from)"""
     from training import data
-    file = asked.data or begun.dataset_file()
+    file = file or begun.dataset_file()
     if file is None or begun.weights is None:
         return data.Examples.made_up(recipe, begun.config.get_text_config().vocab_size, 2 * recipe.batch), "made_up"
     read = data.Examples.read(file, begun.weights.tokenizer(), recipe)
@@ -130,6 +133,8 @@ def _one_step(model, begun, recipe, plan, examples, config):
     begun.wait()
     return [round(time.monotonic() - started, 4)]
 
+
+STEPS = {"trainer": _trainer, "one-step": _one_step}
 
 if __name__ == "__main__":
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

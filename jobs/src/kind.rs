@@ -6,6 +6,13 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::spec::Params;
+
+/// Of `step` in `[probe]`: one forward and backward, without autocast and optimizer.
+pub(crate) const ONE_STEP: &str = "one-step";
+/// The trainer itself, with its optimizer.
+pub(crate) const TRAINER: &str = "trainer";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -32,12 +39,15 @@ impl Kind {
         }
     }
 
-    /// What the memory model calls it.
+    /// What its memory is like: of a trial's settings and its stage's. A probe takes the training's own steps unless its
+    /// stage says `step = "one-step"`; a probe of a program of its own is like nothing else.
     #[must_use]
-    pub fn mode(self) -> vram::Mode {
+    pub fn mode(self, settings: &Params, stage: Option<&Params>) -> vram::Mode {
+        let step = stage.and_then(|stage| stage.get("step"));
         match self {
-            Self::Probe => vram::Mode::Probe,
-            Self::Train => vram::Mode::Train,
+            Self::Probe if !settings.contains_key("model") => vram::Mode::Probe,
+            Self::Probe if step.is_some_and(|step| step == ONE_STEP) => vram::Mode::Probe,
+            Self::Probe | Self::Train => vram::Mode::Train,
             Self::Bake => vram::Mode::Bake,
         }
     }

@@ -40,8 +40,10 @@ fn the_memory_model_reads_every_trial() {
         let plan = plan(name);
         for trial in &plan.trials {
             for kind in plan.kinds() {
-                let read =
-                    vram::Workload::new(kind.mode(), &plan.settings(trial), plan.spec.place.memory);
+                let settings = plan.settings(trial);
+                let stage = plan.spec.stage(kind).map(|stage| &stage.settings);
+                let mode = kind.mode(&settings, stage);
+                let read = vram::Workload::new(mode, &settings, plan.spec.place.memory);
                 assert!(read.is_ok(), "{name} {kind}: {:?}", read.err());
             }
         }

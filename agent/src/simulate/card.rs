@@ -89,6 +89,11 @@ impl Card {
 }
 
 impl Config {
+    #[must_use]
+    pub fn mode(&self) -> vram::Mode {
+        self.kind.mode(&self.params, self.stage.as_ref())
+    }
+
     /// A number among the trial's settings.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<f64> {
@@ -180,7 +185,7 @@ pub(super) mod examples {
         )
     }
 
-    /// The shipped sweeps' recipe, with `changes` on top.
+    /// The shipped sweeps' recipe, with `changes` on top; probed as the recorded rows were.
     pub fn config(kind: jobs::Kind, changes: &Value) -> Config {
         let mut params = json!({
             "model": "unsloth/gemma-3-4b-it", "quant": "nf4", "rank": 112, "dropout": 0.0, "seq_len": 7177,
@@ -192,7 +197,7 @@ pub(super) mod examples {
         }
         serde_json::from_value(json!({
             "kind": kind, "seed": 7, "attempt": 1, "params": params,
-            "stage": {"passes": 3, "cases": "cases-1131.jsonl", "guards": "guards-174.jsonl"},
+            "stage": {"step": "one-step", "passes": 3, "cases": "cases-1131.jsonl", "guards": "guards-174.jsonl"},
         }))
         .unwrap()
     }

@@ -147,7 +147,7 @@ mod tests {
 
     fn peak_of(card: &Card, kind: Kind, changes: &Value) -> Peak {
         let config = config(kind, changes);
-        let workload = Workload::new(kind.mode(), &config.params, None).unwrap();
+        let workload = Workload::new(config.mode(), &config.params, None).unwrap();
         peak(&workload, card, 7)
     }
 

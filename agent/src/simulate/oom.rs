@@ -89,7 +89,7 @@ mod tests {
 
     fn text_of(card: &Card) -> String {
         let config = config(Kind::Train, &json!({"dropout": 0.1}));
-        let workload = Workload::new(Kind::Train.mode(), &config.params, None).unwrap();
+        let workload = Workload::new(config.mode(), &config.params, None).unwrap();
         text(
             &peak(&workload, card, 7),
             card,

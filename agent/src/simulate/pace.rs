@@ -65,7 +65,7 @@ mod tests {
 
     fn seconds(card: &Card, changes: &Value, spills: bool) -> Pace {
         let config = config(Kind::Probe, changes);
-        let workload = Workload::new(Kind::Probe.mode(), &config.params, None).unwrap();
+        let workload = Workload::new(config.mode(), &config.params, None).unwrap();
         pace(&workload, card, spills, &mut Noise::of(&["pace"]))
     }
 

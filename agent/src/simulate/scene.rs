@@ -35,7 +35,7 @@ pub fn script(
     seed: u64,
     resumed: u64,
 ) -> Result<Script, RecipeError> {
-    let workload = Workload::new(config.kind.mode(), &config.params, None)?;
+    let workload = Workload::new(config.mode(), &config.params, None)?;
     let seed = seed.wrapping_mul(1_000_003).wrapping_add(config.seed);
     let peak = peak(&workload, card, seed);
     let fit = peak.fit(card);

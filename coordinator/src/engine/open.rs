@@ -71,7 +71,9 @@ pub fn workload(
     if kind == Kind::Bake {
         serving(&mut settings, plan, trial);
     }
-    Workload::new(kind.mode(), &settings, plan.spec.place.memory)
+    let stage = plan.spec.stage(kind).map(|stage| &stage.settings);
+    let mode = kind.mode(&settings, stage);
+    Workload::new(mode, &settings, plan.spec.place.memory)
 }
 
 /// What `[bake]` itself says of memory, unless the trial has another value, and the cards that it is split over.

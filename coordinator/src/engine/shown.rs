@@ -3,7 +3,7 @@
 
 use jobs::{AttemptId, AttemptOutcome, Kind};
 use proto::store::v1::ObservationRecord;
-use vram::{Bytes, DeviceClass, Noted, Observation, Observed};
+use vram::{Bytes, DeviceClass, Mode, Noted, Observation, Observed, Workload};
 
 use super::sizes::Shown;
 use super::{State, Work};
@@ -102,7 +102,7 @@ impl State {
         let need = open.need(id.job.trial, id.job.kind)?;
         Some(Observation {
             settings: self.sizes.workload(need).settings.clone(),
-            mode: id.job.kind.mode(),
+            mode: mode_run(self.sizes.workload(need), ending.observation.as_ref()),
             host: host.record.name.clone(),
             class,
             observed,
@@ -168,6 +168,16 @@ impl State {
 }
 
 /// Numbers of an observation by the names of docs/memory-model.md; what is not a size is left out.
+/// A step that says whether an optimizer took part is known for what it was, whatever the sweep file calls it.
+fn mode_run(planned: &Workload, observation: Option<&serde_json::Value>) -> Mode {
+    let steps = observation.and_then(|seen| seen.get("optimizer_steps")?.as_u64());
+    match (planned.recipe.is_some(), steps) {
+        (true, Some(0)) => Mode::Probe,
+        (true, Some(_)) => Mode::Train,
+        _ => planned.mode,
+    }
+}
+
 fn noted(observation: Option<&serde_json::Value>) -> Noted {
     let size = |name: &str| {
         let mib = observation?.get(name)?.as_f64()?;

@@ -40,11 +40,11 @@ def config_of(recipe):
             config = transformers.AutoConfig.from_pretrained(recipe.model, local_files_only=True)
     except RecipeError:
         raise
-    except OSError as error:
-        # The library says that it could not connect; nothing was fetched, and nothing was to be.
-        raise RecipeError(f"model `{recipe.model}`: neither a folder nor in the hub's local cache; give `model_config`, or "
-                          "the folder of the model") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, OSError) and not pathlib.Path(recipe.model or "").is_dir():
+            # The library says that it could not connect; nothing was fetched, and nothing was to be.
+            raise RecipeError(f"model `{recipe.model}`: neither a folder nor in the hub's local cache; give `model_config`, "
+                              "or the folder of the model") from error
         said = str(error).strip().splitlines()
         said = said[0][:SAID] if said else type(error).__name__
         raise RecipeError(f"model `{recipe.model}`: no usable config.json: {said}; give `model_config`, or the folder of "

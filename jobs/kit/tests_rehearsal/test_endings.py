@@ -5,6 +5,7 @@ Each is a process of its own, as an agent starts it. Says nothing about streams.
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,14 @@ import small
 #: A model whose step takes long enough to be met in the middle.
 LONG = small.settings("llama", {"num_hidden_layers": 400})
 LINUX = sys.platform == "linux"
+IGNORED = re.compile(r"Exception ignored in:.*\nTraceback.*\n(  .*\n)*MemoryError: *\n?")
+
+
+def started(command, **more):
+    """With SIGINT as a terminal gives it: what runs in the background of a script would pass on that it is ignored."""
+    limit = more.pop("preexec_fn", lambda: None)
+    as_usual = (lambda: (signal.signal(signal.SIGINT, signal.SIG_DFL), limit())) if LINUX else None
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=as_usual, **more)
 
 
 class Endings(unittest.TestCase):
@@ -31,7 +40,7 @@ class Endings(unittest.TestCase):
         file.write_text(settings if isinstance(settings, str) else json.dumps(settings), encoding="utf-8")
         command = [sys.executable, "-W", "ignore", str(live_sets.KIT / "rehearse.py"), str(file),
                    "--out", str(self.folder / "stream.gz"), *words]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+        return started(command, **more)
 
     def ended(self, child, code, *words):
         out, complained = child.communicate(timeout=120)
@@ -40,6 +49,8 @@ class Endings(unittest.TestCase):
         for word in words:
             self.assertIn(word, said["message"])
         self.assertLess(len(out), 600, "one line for a person to read")
+        # Without memory the interpreter may not even end its generators, and says so itself.
+        complained = IGNORED.sub("", complained)
         self.assertFalse("Traceback" in complained, complained[:600])
         self.nothing_kept()
         return said
@@ -107,7 +118,7 @@ class Endings(unittest.TestCase):
                    "--out-dir", str(kept)]
         for signalled, code in (signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL):
             with self.subTest(signalled=signalled):
-                parent = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                parent = started(command)
                 child = self.child_of(parent)
                 parent.send_signal(signalled)
                 out, complained = parent.communicate(timeout=60)

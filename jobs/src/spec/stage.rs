@@ -14,6 +14,7 @@ use super::settings::{KV_CACHES, Rule};
 use super::types::{Params, ProbeMode, Stage};
 use super::{nearest, units};
 use crate::Kind;
+use crate::kind::{ONE_STEP, TRAINER};
 use crate::staged;
 
 const KEYS: &[&str] = &["after", "run", "time_limit", "resume", "env", "settings"];
@@ -31,6 +32,9 @@ const BAKE: &[(&str, Rule)] = &[
     ("max_new_tokens", Rule::Count),
     ("temperature", Rule::AtLeast(0.0)),
 ];
+
+/// The settings that a probe has by name.
+const PROBE: &[(&str, Rule)] = &[("step", Rule::OneOf(&[TRAINER, ONE_STEP]))];
 
 /// Of these, settings that name a file where there is one beside the sweep file.
 pub(crate) const MAY_BE_FILES: &[&str] = &["cases", "guards"];
@@ -83,7 +87,7 @@ pub(crate) fn stage(
         .map_or_else(BTreeMap::new, |entry| program::env(reader, names, &entry));
     let settings = stage_settings(reader, kind, &mut table);
     let known: Vec<&str> = match kind {
-        Kind::Probe => KEYS.iter().copied().chain(["mode"]).collect(),
+        Kind::Probe => KEYS.iter().copied().chain(["mode", "step"]).collect(),
         Kind::Train => KEYS.to_vec(),
         Kind::Bake => KEYS
             .iter()
@@ -138,15 +142,17 @@ fn kind_of(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<Kind> {
     kind
 }
 
-/// The named ones of a bake, and the free ones of the table `settings`.
+/// The named ones of a probe or a bake, and the free ones of the table `settings`.
 fn stage_settings(reader: &mut Reader<'_>, kind: Kind, table: &mut Table<'_>) -> Params {
     let mut settings = Params::new();
-    for (name, rule) in BAKE {
+    let probe = PROBE.iter().map(|named| (Kind::Probe, named));
+    let bake = BAKE.iter().map(|named| (Kind::Bake, named));
+    for (of, (name, rule)) in probe.chain(bake) {
         let Some(entry) = table.take(name) else {
             continue;
         };
-        if kind != Kind::Bake {
-            let message = format!("`{name}` is a setting of [bake], not of [{kind}]");
+        if kind != of {
+            let message = format!("`{name}` is a setting of [{of}], not of [{kind}]");
             reader.error_help(
                 entry.key_span,
                 message,
