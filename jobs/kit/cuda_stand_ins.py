@@ -24,7 +24,7 @@ STOP = """
 #include <stdio.h>
 #include <stdlib.h>
 static void stop(const char *name) {
-  fprintf(stderr, "%s was called: this environment has no CUDA libraries, it can only rehearse (jobs/kit/setup --cpu)\\n", name);
+  fprintf(stderr, "%s was called: this environment has no CUDA libraries, it can only rehearse (jobs/kit/setup cpu)\\n", name);
   abort();
 }
 #define STANDS(name) __attribute__((visibility("default"))) void name(void) { stop(#name); }

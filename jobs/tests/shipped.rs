@@ -89,6 +89,6 @@ fn rank_ceiling_asks_every_host_at_every_rank() {
 fn local_digits_needs_no_gpu_and_says_its_memory() {
     let plan = plan("local-digits.toml");
     assert_eq!(plan.trials.len(), 8);
-    assert_eq!(plan.spec.place.device, Some(jobs::spec::DeviceKind::Cpu));
+    assert_eq!(plan.spec.device(), Some(jobs::spec::DeviceKind::Cpu));
     assert!(plan.spec.place.memory.is_some());
 }

@@ -29,10 +29,7 @@ pub fn plan(
     let jobs_total = u32::try_from(plan.jobs()).unwrap_or(u32::MAX);
     let life = Sweep::new(SweepId::new(&name, "plan"), 0, plan);
     let spec = &life.plan.spec;
-    let device = spec
-        .place
-        .device
-        .or(spec.model.as_ref().map(|_| jobs::spec::DeviceKind::Gpu));
+    let device = spec.device();
     let kind =
         main_kind(&life).ok_or_else(|| Refusal::Invalid("a sweep without a stage".into()))?;
     let mut trials = Vec::with_capacity(life.plan.trials.len());

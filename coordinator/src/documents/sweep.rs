@@ -88,10 +88,7 @@ pub(super) fn judged(
     };
     let require = crate::engine::required(&life.plan, trial);
     let scope = verdicts::Scope {
-        device: spec
-            .place
-            .device
-            .or(spec.model.as_ref().map(|_| jobs::spec::DeviceKind::Gpu)),
+        device: spec.device(),
         host: pinned(life, trial),
         require: &require,
         terms,
@@ -116,12 +113,7 @@ fn would_fit(
         return None;
     }
     let kind = crate::engine::main_kind(life)?;
-    let device = life
-        .plan
-        .spec
-        .model
-        .as_ref()
-        .map(|_| jobs::spec::DeviceKind::Gpu);
+    let device = life.plan.spec.device();
     if let Some(need) = open.and_then(|open| open.need(trial.index, kind)) {
         return verdicts::would_fit(
             state,

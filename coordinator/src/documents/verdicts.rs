@@ -175,10 +175,9 @@ pub fn of_job(state: &State, open: &OpenSweep, trial: u32, kind: Kind, terms: bo
     let Some(need) = open.need(trial, kind) else {
         return Judged::default();
     };
-    let model = spec.model.as_ref().map(|_| DeviceKind::Gpu);
     let bound = open.bounds.get(trial as usize - 1);
     let scope = Scope {
-        device: spec.place.device.or(model),
+        device: spec.device(),
         host: bound.and_then(|one| one.host.as_deref()),
         require: bound.map_or(&[], |one| &open.requires[one.require as usize]),
         terms,

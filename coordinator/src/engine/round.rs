@@ -346,7 +346,7 @@ fn job_view(open: &OpenSweep, trial: u32, kind: Kind, at: u64) -> JobView<'_> {
             .map(|stage| stage.probe),
         whole_device: !model && spec.place.memory.is_none(),
         require: &open.requires[bound.require as usize],
-        device: spec.place.device.or(model.then_some(DeviceKind::Gpu)),
+        device: spec.device(),
         gpus: spec.place.gpus.max(1),
         host: bound.host.as_deref(),
         stay: stays_on(open, trial, kind),

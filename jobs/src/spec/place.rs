@@ -4,7 +4,7 @@
 use super::axes::shown_values;
 use super::names::Names;
 use super::reader::{Entry, Reader, Table, tick};
-use super::types::{Axes, AxisValues, DeviceKind, Place, Retry};
+use super::types::{Axes, AxisValues, DeviceChoice, DeviceKind, Place, Retry};
 use super::{nearest, units};
 use crate::AttemptOutcome;
 
@@ -44,7 +44,7 @@ pub(crate) fn place(reader: &mut Reader<'_>, names: &Names<'_>, mut table: Table
     if let Some(entry) = table.take("gpus") {
         let gpus = reader.integer(&entry, 1..=64).unwrap_or(1);
         place.gpus = u32::try_from(gpus).unwrap_or(1);
-        if place.device == Some(DeviceKind::Cpu) {
+        if place.device == Some(DeviceChoice::Only(DeviceKind::Cpu)) {
             let help = "remove this line, or say device = \"gpu\"";
             reader.error_help(entry.key_span, "a job on a CPU has no GPUs", help);
         }
@@ -129,13 +129,18 @@ fn compare(reader: &mut Reader<'_>, names: &Names<'_>, entry: &Entry<'_>) -> Opt
     Some(name.to_owned())
 }
 
-fn device(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<DeviceKind> {
+fn device(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<DeviceChoice> {
     match reader.string(entry)? {
-        "cpu" => Some(DeviceKind::Cpu),
-        "gpu" => Some(DeviceKind::Gpu),
+        "cpu" => Some(DeviceChoice::Only(DeviceKind::Cpu)),
+        "gpu" => Some(DeviceChoice::Only(DeviceKind::Gpu)),
+        "any" => Some(DeviceChoice::Any),
         other => {
             let message = format!("`device` cannot be \"{}\"", other.escape_debug());
-            reader.error_help(entry.span(), message, nearest::help(other, &["cpu", "gpu"]));
+            reader.error_help(
+                entry.span(),
+                message,
+                nearest::help(other, &["cpu", "gpu", "any"]),
+            );
             None
         }
     }

@@ -150,8 +150,8 @@ pub struct Place {
     pub gpus: u32,
     /// For programs the memory model does not know: what one attempt needs.
     pub memory: Option<Bytes>,
-    /// `cpu` or `gpu` only; absent: gpu for a sweep with a model, any otherwise.
-    pub device: Option<DeviceKind>,
+    /// What kind of device it says; `Spec::device` has what that comes to.
+    pub device: Option<DeviceChoice>,
     /// Only this host. Also an axis: a key `host` of the trial's cell overrides it.
     pub host: Option<String>,
 }
@@ -160,6 +160,13 @@ pub struct Place {
 pub enum DeviceKind {
     Cpu,
     Gpu,
+}
+
+/// `device` in `[place]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceChoice {
+    Only(DeviceKind),
+    Any,
 }
 
 /// How often a job is tried again, by how its attempt ended. What is not named here is not retried.
@@ -187,6 +194,17 @@ impl Spec {
     #[must_use]
     pub fn stage(&self, kind: Kind) -> Option<&Stage> {
         self.stages.iter().find(|stage| stage.kind == kind)
+    }
+
+    /// The only kind of device that its jobs may have, if one is: a sweep with a model and without a word on it wants a
+    /// GPU.
+    #[must_use]
+    pub fn device(&self) -> Option<DeviceKind> {
+        match self.place.device {
+            Some(DeviceChoice::Only(kind)) => Some(kind),
+            Some(DeviceChoice::Any) => None,
+            None => self.model.as_ref().map(|_| DeviceKind::Gpu),
+        }
     }
 
     /// Files that the sweep file names and that travel with it.

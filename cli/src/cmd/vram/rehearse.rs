@@ -21,7 +21,7 @@ use crate::{kit, out};
 pub struct Rehearsing {
     /// Rehearse each row's recipe without a card, and predict from its stream instead of from the shapes
     ///
-    /// Needs the kit's Python packages: jobs/kit/setup --cpu installs them.
+    /// Needs the kit's Python packages: jobs/kit/setup cpu installs them.
     #[arg(long)]
     pub rehearse: bool,
     /// Python that has the kit's packages

@@ -89,7 +89,7 @@ fn rehearses(open: &OpenSweep) -> bool {
     let probe = spec.stage(Kind::Probe).map(|stage| stage.probe);
     matches!(probe, None | Some(ProbeMode::Rehearse | ProbeMode::Both))
         && spec.model.is_some()
-        && spec.place.device != Some(DeviceKind::Cpu)
+        && spec.device() == Some(DeviceKind::Gpu)
 }
 
 /// What a ready job would wait to know: the training's size, and the probe's own where it goes to a card.
