@@ -70,6 +70,12 @@ impl AgentFolder {
         self.path.join("cache")
     }
 
+    /// What Python compiled, of all programs; may be removed at any time.
+    #[must_use]
+    pub fn byte_code(&self) -> PathBuf {
+        self.cache().join("python")
+    }
+
     /// `attempts/<sweep>/<trial>/<kind>/<number>`
     #[must_use]
     pub fn attempt(&self, id: &AttemptId) -> AttemptFolder {

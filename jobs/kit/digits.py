@@ -11,7 +11,8 @@ import os
 import sys
 import time
 
-sys.dont_write_bytecode = True  # the folder of the kit may be read-only, and is not ours to fill
+if sys.pycache_prefix is None:
+    sys.dont_write_bytecode = True   # the folder of the kit may be read-only, and is not ours to fill
 
 import digits_data
 import digits_net

@@ -17,10 +17,14 @@ import sys
 import tempfile
 import time
 
-sys.dont_write_bytecode = True  # the folder of the kit may be read-only, and is not ours to fill
+if sys.pycache_prefix is None:
+    sys.dont_write_bytecode = True   # the folder of the kit may be read-only, and is not ours to fill
 
 import failures
 import sweep_report
+
+#: A driver takes 150 to 600 MiB for a process; more, or less than nothing, is somebody else's.
+LARGEST_CONTEXT_MIB = 1500
 
 
 def main(arguments=None):
@@ -69,8 +73,9 @@ def measure(config, data_file, step, recipe, plan, start):
         "step_seconds": times[-1] if times else None,
     }
     if card.is_card:
-        if held is not None:
-            said["context_mib"] = round(said["outside_allocator_mib"] - held, 1)
+        context = said["outside_allocator_mib"] - held if held is not None else 0
+        if 0 < context < LARGEST_CONTEXT_MIB:   # else others came or went meanwhile
+            said["context_mib"] = round(context, 1)
         said["held_by_others_after_mib"] = others.held_mib()
         # A driver that pages to system memory lets more be reserved than there is.
         said["spilled"] = said["peak_reserved_mib"] + (held or 0) > said["total_mib"]

@@ -15,7 +15,8 @@ import platform
 import sys
 import time
 
-sys.dont_write_bytecode = True
+if sys.pycache_prefix is None:
+    sys.dont_write_bytecode = True   # the folder of the kit may be read-only, and is not ours to fill
 
 import failures
 

@@ -14,7 +14,8 @@ import shutil
 import sys
 import time
 
-sys.dont_write_bytecode = True  # the folder of the kit may be read-only, and is not ours to fill
+if sys.pycache_prefix is None:
+    sys.dont_write_bytecode = True   # the folder of the kit may be read-only, and is not ours to fill
 
 import failures
 import sweep_report

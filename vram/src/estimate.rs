@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bake::Bake;
 use crate::footprint::{Stage, footprint_of};
-use crate::knowledge::{Peaks, features};
+use crate::knowledge::{Peaks, Whose, features};
 use crate::offset::Offset;
 use crate::recipe::{Quant, Recipe};
 use crate::streams::{BAND_INT8, Origin};
@@ -113,8 +113,9 @@ pub fn estimate(
     class: &DeviceClass,
     knowledge: &Knowledge,
 ) -> Option<Estimate> {
-    let mut best = from_measured(workload, class, knowledge)
+    let mut best = from_measured(workload, class, knowledge, Whose::Own)
         .or_else(|| from_stream(workload, class, knowledge))
+        .or_else(|| from_shipped(workload, class, knowledge))
         .or_else(|| from_closed_form(workload, class, knowledge))
         .or_else(|| from_declared(workload))
         .or_else(|| from_its_probe(workload, class, knowledge))?;
@@ -125,17 +126,35 @@ pub fn estimate(
     Some(best)
 }
 
-fn from_measured(
+/// Shipped measurements are of another program. Its step may be leaner than the one that is to run, which for all that
+/// is known takes what the shapes say: the band reaches that far.
+fn from_shipped(
     workload: &Workload,
     class: &DeviceClass,
     knowledge: &Knowledge,
 ) -> Option<Estimate> {
-    let here = knowledge.measured(workload, class);
+    let mut shipped = from_measured(workload, class, knowledge, Whose::Any)?;
+    if workload.mode == Mode::Train
+        && let Some(shapes) = from_closed_form(workload, class, &Knowledge::default())
+    {
+        let beyond = shapes.need().0.saturating_sub(shipped.need().0);
+        shipped.band = shipped.band.max(Bytes(beyond));
+    }
+    Some(shipped)
+}
+
+fn from_measured(
+    workload: &Workload,
+    class: &DeviceClass,
+    knowledge: &Knowledge,
+    whose: Whose,
+) -> Option<Estimate> {
+    let here = knowledge.measured(workload, class, whose);
     // A roomy card of the same backend tells allocated exactly; what it reserved is no requirement here.
     let (peaks, source) = match here {
         Some(peaks) => (peaks, Source::Measured),
         None => {
-            let elsewhere = knowledge.measured_elsewhere(workload, class.backend)?;
+            let elsewhere = knowledge.measured_elsewhere(workload, class.backend, whose)?;
             (
                 Peaks {
                     reserved: Bytes::ZERO,
@@ -243,7 +262,7 @@ fn from_its_probe(
         return None;
     }
     let probe = Workload::new(Mode::Probe, &workload.settings, None).ok()?;
-    let mut known = from_measured(&probe, class, knowledge)?;
+    let mut known = from_measured(&probe, class, knowledge, Whose::Any)?;
     known.band = scale(known.reserved, BAND_PROBE);
     known.source = Source::Learned;
     Some(known)

@@ -260,16 +260,30 @@ impl Knowledge {
     }
 
     fn of(&self, workload: &Workload) -> impl Iterator<Item = &Observation> {
+        self.of_whom(workload, Whose::Any)
+    }
+
+    fn of_whom(&self, workload: &Workload, whose: Whose) -> impl Iterator<Item = &Observation> {
         let found = self.by_key.get(&workload.key);
+        let first = match whose {
+            Whose::Own => self.shipped,
+            Whose::Any => 0,
+        };
         found
             .into_iter()
             .flatten()
+            .filter(move |at| **at >= first)
             .filter_map(|at| self.observations.get(*at))
     }
 
     /// The largest peaks measured of this workload on this class of device.
-    pub(crate) fn measured(&self, workload: &Workload, class: &DeviceClass) -> Option<Peaks> {
-        self.peaks(workload, |seen| same_class(&seen.class, class))
+    pub(crate) fn measured(
+        &self,
+        workload: &Workload,
+        class: &DeviceClass,
+        whose: Whose,
+    ) -> Option<Peaks> {
+        self.peaks(workload, whose, |seen| same_class(&seen.class, class))
     }
 
     /// The same on other classes of the same backend: allocations depend on shapes and kernels, not on the card.
@@ -277,13 +291,19 @@ impl Knowledge {
         &self,
         workload: &Workload,
         backend: Backend,
+        whose: Whose,
     ) -> Option<Peaks> {
-        self.peaks(workload, |seen| seen.class.backend == backend)
+        self.peaks(workload, whose, |seen| seen.class.backend == backend)
     }
 
-    fn peaks(&self, workload: &Workload, wanted: impl Fn(&Observation) -> bool) -> Option<Peaks> {
+    fn peaks(
+        &self,
+        workload: &Workload,
+        whose: Whose,
+        wanted: impl Fn(&Observation) -> bool,
+    ) -> Option<Peaks> {
         let mut peaks = Peaks::default();
-        for seen in self.of(workload).filter(|seen| wanted(seen)) {
+        for seen in self.of_whom(workload, whose).filter(|seen| wanted(seen)) {
             let (Observed::Ok | Observed::Spilled, Some(allocated)) =
                 (seen.observed, seen.allocated)
             else {
@@ -321,6 +341,13 @@ impl Knowledge {
             .filter(|seen| seen.observed == Observed::Ok);
         (!fitted.any(|seen| seen.room <= worst)).then_some(worst)
     }
+}
+
+/// Whose measurements count: those of the programs that run here, or the shipped ones of another program as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    Own,
+    Any,
 }
 
 /// A simulated card stands for the real one of its name.

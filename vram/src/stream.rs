@@ -322,8 +322,23 @@ pub fn scale(a: (&Stream, u64), b: (&Stream, u64), rank: u64) -> Result<Stream, 
         )));
     }
     let mut events = Vec::with_capacity(one.events.len());
-    for (at, pair) in one.events.iter().zip(&two.events).enumerate() {
-        events.push(match pair {
+    let (mut rest_one, mut rest_two) = (one.events.iter().peekable(), two.events.iter().peekable());
+    loop {
+        let at = events.len();
+        let pair = match (rest_one.peek(), rest_two.peek()) {
+            // Where the cache held nothing, emptying it has left no trace in a recording.
+            (Some(Event::EmptyCache), Some(other)) if **other != Event::EmptyCache => {
+                (rest_one.next(), Some(&Event::EmptyCache))
+            }
+            (Some(other), Some(Event::EmptyCache)) if **other != Event::EmptyCache => {
+                (Some(&Event::EmptyCache), rest_two.next())
+            }
+            _ => (rest_one.next(), rest_two.next()),
+        };
+        let (Some(one), Some(two)) = pair else {
+            break;
+        };
+        events.push(match (one, two) {
             (Event::Alloc { bytes: one, label }, Event::Alloc { bytes: two, .. }) => {
                 let (low, high) = (i128::from(*one), i128::from(*two));
                 let (from, to) = (i128::from(rank_one), i128::from(rank_two));
@@ -421,6 +436,18 @@ mod tests {
         let bomb = packed.finish().unwrap();
         assert!(bomb.len() < 8 << 20);
         assert!(matches!(Stream::read(&bomb), Err(StreamError::Gzip(_))));
+    }
+
+    #[test]
+    fn an_emptied_cache_that_held_nothing_does_not_keep_two_ranks_apart() {
+        let low = Stream::read(b"S 10\na 10\na 8\nm 1\nf 0\n").unwrap();
+        let high = Stream::read(b"S 20\na 20\na 8\nF 4\nm 1\nf 0\n").unwrap();
+        let both = scale((&low, 1), (&high, 2), 3).unwrap();
+        assert_eq!(both, scale((&high, 2), (&low, 1), 3).unwrap());
+        assert!(matches!(both.events[0], Event::Alloc { bytes: 30, .. }));
+        assert_eq!(both.events[2..4], [Event::EmptyCache, Event::Mark(1)]);
+        let other = Stream::read(b"a 20\nf 0\nm 1\n").unwrap();
+        assert!(scale((&low, 1), (&other, 2), 3).is_err());
     }
 
     #[test]

@@ -112,3 +112,46 @@ fn known_streams_decide_for_ranks_and_cards_that_made_none() {
         println!("rank {rank}: {kind:?}");
     }
 }
+
+/// Streams that `probe.py` recorded on an H200, of two optimizer steps; docs/measured/h200.md has the run.
+const TRAINER: [(u64, &[u8]); 2] = [
+    (16, include_bytes!("../fixtures/gemma3-4b-trainer-r16.gz")),
+    (192, include_bytes!("../fixtures/gemma3-4b-trainer-r192.gz")),
+];
+
+#[test]
+fn what_two_probes_recorded_tells_the_ranks_between_and_goes_before_what_others_measured() {
+    use vram::{CardKind, Knowledge, Made, Origin, Source};
+    let training = |rank| {
+        let mut settings = of_rank(rank).settings;
+        settings.insert("optimizer".into(), "adamw_8bit".into());
+        settings.insert("rslora".into(), true.into());
+        settings.insert("alpha".into(), 32.into());
+        vram::Workload::new(vram::Mode::Train, &settings, None).unwrap()
+    };
+    let here = card("NVIDIA H200");
+    // The shipped observations hold a run of rank 112 by another program, which took 400 MiB less.
+    let mut knowledge = Knowledge::seeds();
+    let shipped = vram::estimate(&training(112), &here, &knowledge).unwrap();
+    assert_eq!(shipped.allocated, Bytes::from_mib(6658.0));
+    assert!(
+        shipped.need() + shipped.band >= Bytes::from_mib(7560.0),
+        "the band of another program's run reaches what this one takes: {shipped:?}"
+    );
+    for (rank, bytes) in TRAINER {
+        let made = Made {
+            origin: Origin::Recorded,
+            card: CardKind::of(&here),
+            by: String::new(),
+            doubtful: false,
+        };
+        let stream = Stream::read(bytes).unwrap();
+        assert!(knowledge.learn_stream(&training(rank), made, stream));
+    }
+    for (rank, measured) in [(96, 6666.0), (112, 7058.5), (128, 7326.1)] {
+        let said = vram::estimate(&training(rank), &here, &knowledge).unwrap();
+        assert_eq!(said.source, Source::Replayed, "rank {rank}");
+        let off = (said.allocated.mib() / measured - 1.0).abs();
+        assert!(off < 0.005, "rank {rank}: {} of {measured}", said.allocated);
+    }
+}

@@ -47,9 +47,15 @@ pub struct Request<'a> {
     /// Files of the sweep: name -> path on this host.
     pub files: &'a BTreeMap<String, String>,
     pub program: &'a Path,
+    /// Where Python keeps what it compiled.
+    pub byte_code: &'a Path,
     /// The word that pins a device: [`crate::os::gpu_pin`].
     pub pin: &'a dyn Fn(Backend, &str) -> Option<String>,
 }
+
+/// Says to Python where its byte code goes: nothing is written beside programs (staged ones are checked before each use),
+/// and nothing is compiled twice (for PyTorch and transformers that is ten seconds).
+pub(crate) const PYTHON_CACHE: &str = "PYTHONPYCACHEPREFIX";
 
 /// Always there for a program, whatever the host's file says.
 pub(crate) const ALWAYS: [&str; 22] = [
@@ -89,11 +95,8 @@ pub fn build(request: &Request<'_>) -> Result<(Order, String), CommandError> {
         env.insert(name.clone(), resolve_host_text(text, &values)?);
     }
     both_allocator_names(&mut env);
-    if !start.files.is_empty() {
-        // What lies beside staged programs is checked before each use.
-        let name = "PYTHONDONTWRITEBYTECODE".to_owned();
-        env.entry(name).or_insert_with(|| "1".to_owned());
-    }
+    env.entry(PYTHON_CACHE.to_owned())
+        .or_insert_with(|| text(request.byte_code));
     env.extend(own_variables(request));
     let simulated = devices.iter().find(|device| device.simulated);
     let argv = match simulated {

@@ -84,6 +84,7 @@ fn prepare(
         },
         files: &staged.files,
         program: &setting.program,
+        byte_code: &setting.folder.byte_code(),
         pin: &os::gpu_pin,
     });
     let (order, config, refused) = match built {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use vram::Bytes;
 
 use crate::attempt::Setting;
-use crate::attempt::command::ALWAYS;
+use crate::attempt::command::{ALWAYS, PYTHON_CACHE};
 use crate::attempt::shepherd::passed;
 use crate::clock;
 use crate::os::{self, Exit, Lowly};
@@ -80,7 +80,7 @@ pub fn command(setting: &Setting, folder: &Path, words: &[&str]) -> Command {
         command.env(on, "1");
     }
     command
-        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env(PYTHON_CACHE, setting.folder.byte_code())
         .env("TMPDIR", folder)
         .env(MARK, folder);
     command

@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use std::sync::Arc;
+
 use jobs::Kind;
 use jobs::life::Sweep;
 use proto::store::v1::RehearsalRecord;
 use proto::time::rfc3339;
 use proto::v1::RehearsalDocument;
-use vram::Bytes;
+use vram::{Bytes, Mode};
 
 use super::mib;
 use crate::engine::{Book, Failure, OpenSweep, State, Subject, workload};
@@ -24,21 +26,32 @@ pub fn of_trial(
         return Vec::new();
     }
     let mut all = Vec::new();
+    let mut seen = Vec::new();
     for kind in [Kind::Train, Kind::Probe] {
-        if life.plan.spec.stage(kind).is_none() {
+        let Some(stage) = life.plan.spec.stage(kind) else {
             continue;
-        }
+        };
         let Some((family, rank)) = family(state, life, open, trial, kind) else {
             continue;
         };
-        let family = family.into();
+        let family: Arc<str> = family.into();
+        // A probe with the trainer's steps is rehearsed as its training is.
+        if seen.contains(&family) {
+            continue;
+        }
+        let settings = life.plan.trial(trial).map(|one| life.plan.settings(one));
+        let mode = match kind.mode(&settings.unwrap_or_default(), Some(&stage.settings)) {
+            Mode::Probe => "probe",
+            Mode::Train | Mode::Bake => "train",
+        };
         for subject in Book::subjects(&family) {
-            all.extend(of_subject(state, &subject, rank, kind.as_str()));
+            all.extend(of_subject(state, &subject, rank, mode));
         }
         let need = open.and_then(|open| open.need(trial, kind));
         if need.and_then(|need| state.book.waits(need)) == Some(Rehearsal::Queued) {
-            all.push(bare("queued", kind.as_str(), rank));
+            all.push(bare("queued", mode, rank));
         }
+        seen.push(family);
     }
     all
 }
