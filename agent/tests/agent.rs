@@ -57,6 +57,25 @@ async fn an_attempt_from_start_to_ending() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn jobs_on_a_cpu_share_its_cores_and_python_compiles_in_the_agents_folder() {
+    let (coordinator, address) = Coordinator::serve().await;
+    let host = Host::new(address);
+    let running = host.agent(Leave::Running).await;
+    coordinator.start(
+        A,
+        "echo \"$OMP_NUM_THREADS\"; echo \"$PYTHONPYCACHEPREFIX\"",
+    );
+    coordinator.until_ended(A).await;
+    let log = String::from_utf8(coordinator.log(A)).unwrap();
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let (threads, folder) = log.trim_end().split_once('\n').unwrap();
+    assert_eq!(threads, (cores / 2).max(1).to_string(), "two slots");
+    let folder = std::path::Path::new(folder);
+    assert!(folder.starts_with(host.root.path()) && folder.ends_with("agent/cache/python"));
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_short_attempt_is_reported_at_once() {
     let (coordinator, address) = Coordinator::serve().await;
     let host = Host::new(address);

@@ -16,15 +16,20 @@ ROOMS, OTHER_ROOMS = ("kitchen", "bedroom", "hall", "office", "garage"), ("attic
 NUMBERS, OTHER_NUMBERS = (5, 10, 15, 19, 20, 21, 30, 45), (7, 12, 18, 25)
 #: Capability: ways of saying it in training, and ways that are held out.
 WAYS = {
-    "lights.on": (("turn on the {room} light", "switch the {room} lamp on", "lights on in the {room}"),
+    "lights.on": (("turn on the {room} light", "switch the {room} lamp on", "lights on in the {room}",
+                   "make the {room} bright", "it is too dark in the {room}", "{room} light, please"),
                   ("could you light up the {room}", "I need light in the {room}")),
-    "lights.off": (("turn off the {room} light", "switch the {room} lamp off", "make the {room} dark"),
+    "lights.off": (("turn off the {room} light", "switch the {room} lamp off", "make the {room} dark",
+                    "lights out in the {room}", "it is too bright in the {room}", "put the {room} lamp out"),
                    ("kill the lamp in the {room}", "no more light in the {room}")),
-    "heating.set": (("set the {room} to {number} degrees", "make it {number} degrees in the {room}"),
+    "heating.set": (("set the {room} to {number} degrees", "make it {number} degrees in the {room}",
+                     "heat the {room} to {number} degrees", "{number} degrees in the {room}, please"),
                     ("warm the {room} up to {number} degrees",)),
-    "music.play": (("play some music in the {room}", "start a playlist in the {room}"),
+    "music.play": (("play some music in the {room}", "start a playlist in the {room}", "radio on in the {room}",
+                    "I want to hear a tune in the {room}"),
                    ("put a song on in the {room}",)),
-    "timer.set": (("set a timer for {number} minutes", "start a {number} minute timer"),
+    "timer.set": (("set a timer for {number} minutes", "start a {number} minute timer", "ring in {number} minutes",
+                   "tell me when {number} minutes are over"),
                   ("wake me in {number} minutes",)),
 }
 QUOTED = (('what does "{command}" mean', 'my sister wrote "{command}"', "translate into French: {command}"),
@@ -80,11 +85,11 @@ def write(name, lines):
 def main():
     draw = random.Random(7)
     plain, quoted, firing = every(0)
-    trained = pick(draw, plain, 200) + pick(draw, quoted, 90) + pick(draw, firing, 70)
+    trained = pick(draw, plain, 130) + pick(draw, quoted, 50) + pick(draw, firing, 60)
     draw.shuffle(trained)
     write("train.jsonl", (example(*pair) for pair in trained))
     other_plain, other_quoted, other_firing = every(1)
-    held_out = pick(draw, other_plain, 30) + pick(draw, other_quoted, 10) + pick(draw, other_firing, 8)
+    held_out = pick(draw, other_plain, 14) + pick(draw, other_quoted, 5) + pick(draw, other_firing, 5)
     write("held_out.jsonl", (example(*pair) for pair in held_out))
     seen = [pair for pair in trained if pair in set(plain)][:8]
     cases = [case(f"train-{number}", *pair, "train") for number, pair in enumerate(seen, 1)]

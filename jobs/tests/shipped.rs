@@ -86,6 +86,29 @@ fn rank_ceiling_asks_every_host_at_every_rank() {
 }
 
 #[test]
+fn smollm_routing_runs_on_any_device_and_probes_measures_and_bakes_each_trial() {
+    let plan = plan("smollm-routing.toml");
+    assert_eq!((plan.trials.len(), plan.jobs()), (4, 12));
+    assert_eq!(plan.spec.device(), None);
+    let bake = plan.spec.stage(Kind::Bake).unwrap();
+    assert_eq!(bake.settings["incumbent"], "base");
+}
+
+#[test]
+fn the_untried_levers_differ_in_one_thing_each() {
+    let plan = plan("lr-sweep.toml");
+    let rates: std::collections::BTreeSet<String> = plan
+        .trials
+        .iter()
+        .map(|trial| plan.settings(trial)["learning_rate"].to_string())
+        .collect();
+    assert_eq!((plan.trials.len(), rates.len()), (8, 4));
+    let plan = self::plan("untried.toml");
+    assert_eq!(plan.trials.len(), 6);
+    assert!(plan.trials.iter().all(|trial| trial.params.len() == 1));
+}
+
+#[test]
 fn local_digits_needs_no_gpu_and_says_its_memory() {
     let plan = plan("local-digits.toml");
     assert_eq!(plan.trials.len(), 8);

@@ -198,3 +198,35 @@ fn in_a_process_for_each_part() {
     );
     history_is_complete(&document, |words| coordinator.sweep(&room, words).json());
 }
+
+/// The levers that nobody has pulled, on the three hosts: all but the adapters on the head fit the 8 GB cards, or are to
+/// be probed there; that one fits where there is more.
+#[test]
+fn the_untried_levers_are_planned_for_the_three_hosts() {
+    let room = Room::new();
+    let fleet = fleet();
+    for (name, trials) in [("lr-sweep", 8), ("untried", 6)] {
+        let file = project().join(format!("jobs/{name}.toml"));
+        let words = [
+            "plan",
+            file.to_str().expect("plain text"),
+            "--fleet",
+            fleet.to_str().expect("plain text"),
+            "--json",
+        ];
+        let plan = room.sweep(&words).json();
+        let all = plan["trials"].as_array().expect("a list");
+        assert_eq!(all.len(), trials, "{name}");
+        for trial in all {
+            let on = |host: &str| {
+                let rows = trial["verdicts"].as_array().expect("a list");
+                let row = rows.iter().find(|row| row["host"] == host);
+                text(row.expect("each host is judged"), "verdict").to_owned()
+            };
+            assert_eq!(on("tower"), "fits", "{trial:#}");
+            assert_eq!(on("rig"), "fits", "{trial:#}");
+            let head = trial["params"]["targets"].to_string().contains("lm_head");
+            assert_eq!(on("box") == "too_large", head, "{trial:#}");
+        }
+    }
+}

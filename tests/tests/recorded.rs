@@ -96,7 +96,7 @@ fn two_recorded_ranks_tell_a_third_also_after_a_restart() {
     for note in said(&room, &coordinator, &sweep, 2) {
         assert!(
             note.starts_with("its stream is learned: train at rank ")
-                && note.contains("NVIDIA A10 (ampere), 1032 MiB"),
+                && note.contains("NVIDIA A10 (kernels as on ampere), 1032 MiB"),
             "{note}"
         );
     }

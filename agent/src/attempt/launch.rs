@@ -84,6 +84,7 @@ fn prepare(
         },
         files: &staged.files,
         program: &setting.program,
+        cores: crate::config::cores(),
         byte_code: &setting.folder.byte_code(),
         pin: &os::gpu_pin,
     });

@@ -50,10 +50,15 @@ class Half:
     def _ask_all(self, number, on_answer):
         if self.settings.endpoint and self.settings.parallel > 1:
             return self._ask_side_by_side(number, on_answer)
-        for case in self.left(number):
+        left = self.left(number)
+        together = self.settings.parallel if hasattr(self.way, "ask_together") else 1
+        for at in range(0, len(left), together):
             self._stop_here()
-            self._record(number, case, self.way.ask(case))
-            on_answer()
+            cases = left[at:at + together]
+            replies = self.way.ask_together(cases) if together > 1 else [self.way.ask(cases[0])]
+            for case, reply in zip(cases, replies):
+                self._record(number, case, reply)
+                on_answer()
 
     def _ask_side_by_side(self, number, on_answer):
         """As many at once as the setting says. Answers that come in while the bake is ending are kept, too."""

@@ -73,15 +73,24 @@ class InProcess:
         check_fits(case, self.sizes.of(case), self.settings)
 
     def ask(self, case):
+        return self.ask_together([case])[0]
+
+    def ask_together(self, cases):
+        """`parallel` cases in one batch; each took as long as the batch."""
         started = time.perf_counter()
-        inputs = self._tokens(case.chat())
-        count = inputs["input_ids"].shape[1]
+        inputs = self._tokens(*(case.chat() for case in cases))
+        longest = inputs["input_ids"].shape[1]
         with self.torch.inference_mode(), self._without_adapter():
             out = self.network.generate(**inputs, generation_config=self.greedy)
-        made = out[0][count:]
         seconds = time.perf_counter() - started
-        cut = len(made) >= self.settings.max_tokens and int(made[-1]) not in self.ends
-        return Reply(self.tokenizer.decode(made, skip_special_tokens=True), count, seconds, cut)
+        return [self._reply(made.tolist(), int(mask.sum()), seconds)
+                for made, mask in zip(out[:, longest:], inputs["attention_mask"])]
+
+    def _reply(self, made, count, seconds):
+        """Up to the first token that ends it: what follows fills up the batch."""
+        end = next((at for at, token in enumerate(made) if token in self.ends), None)
+        cut = end is None and len(made) >= self.settings.max_tokens
+        return Reply(self.tokenizer.decode(made[:end], skip_special_tokens=True), count, seconds, cut)
 
     def peak(self):
         """What the whole bake held at most, as the report has it."""
@@ -90,10 +99,10 @@ class InProcess:
         return {"peak_allocated_mib": self.torch.cuda.max_memory_allocated() / 2**20,
                 "peak_reserved_mib": self.torch.cuda.max_memory_reserved() / 2**20}
 
-    def _tokens(self, chat):
+    def _tokens(self, *chats):
         try:
             inputs = self.tokenizer.apply_chat_template(
-                chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+                list(chats), add_generation_prompt=True, return_tensors="pt", return_dict=True, padding=len(chats) > 1)
         except Exception as error:   # a template is a program of the model's author: it raises what it likes
             raise bad_setting(f"the chat template of the tokenizer refuses a case: {str(error)[:200]}") from error
         return inputs.to(self.network.device)
@@ -128,6 +137,9 @@ class InProcess:
             raise missing(f"cannot load the base model {base!r}: {said}; set base_model to its folder") from error
         if not self.tokenizer.chat_template:
             raise bad_setting(f"the tokenizer of {adapter if own else base!r} has no chat template")
+        self.tokenizer.padding_side = "left"
+        if self.tokenizer.pad_token_id is None:
+            self.tokenizer.pad_token = self.tokenizer.eos_token
         self.network = (model if quant not in HALVES else model.to(device)).eval()
         self.ends = _ends(model, self.tokenizer)
         pad = self.tokenizer.pad_token_id

@@ -158,7 +158,7 @@ impl State {
         let (mode, cards) = (mode_word(workload.mode), card.kernels.as_str());
         let peak = unpacked.peak.mib();
         Ok(format!(
-            "its stream is learned: {mode} at rank {rank}, for cards like {} ({cards}), {peak:.0} MiB at its peak",
+            "its stream is learned: {mode} at rank {rank}, for cards like {} (kernels as on {cards}), {peak:.0} MiB at its peak",
             class.name
         ))
     }
