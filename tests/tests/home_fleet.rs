@@ -199,8 +199,8 @@ fn in_a_process_for_each_part() {
     history_is_complete(&document, |words| coordinator.sweep(&room, words).json());
 }
 
-/// The levers that nobody has pulled, on the three hosts: all but the adapters on the head fit the 8 GB cards, or are to
-/// be probed there; that one fits where there is more.
+/// The levers that nobody has pulled, on the three hosts: they fit where there is room, or are to be probed; what adapters
+/// on the head take is not known to the memory model, which says so.
 #[test]
 fn the_untried_levers_are_planned_for_the_three_hosts() {
     let room = Room::new();
@@ -223,10 +223,10 @@ fn the_untried_levers_are_planned_for_the_three_hosts() {
                 let row = rows.iter().find(|row| row["host"] == host);
                 text(row.expect("each host is judged"), "verdict").to_owned()
             };
-            assert_eq!(on("tower"), "fits", "{trial:#}");
-            assert_eq!(on("rig"), "fits", "{trial:#}");
             let head = trial["params"]["targets"].to_string().contains("lm_head");
-            assert_eq!(on("box") == "too_large", head, "{trial:#}");
+            let roomy = if head { "uncertain" } else { "fits" };
+            assert_eq!((&*on("tower"), &*on("rig")), (roomy, roomy), "{trial:#}");
+            assert_ne!(on("box"), "too_large", "{trial:#}");
         }
     }
 }

@@ -137,7 +137,7 @@ fn from_shipped(
     if workload.mode == Mode::Train
         && let Some(shapes) = from_closed_form(workload, class, &Knowledge::default())
     {
-        let beyond = shapes.need().0.saturating_sub(shipped.need().0);
+        let beyond = shapes.reserved.0.saturating_sub(shipped.reserved.0);
         shipped.band = shipped.band.max(Bytes(beyond));
     }
     Some(shipped)

@@ -85,7 +85,7 @@ fn damaged_streams_and_wrong_combinations_are_refused() {
     };
     let damaged = file("damaged.gz", &whole[..whole.len() / 2]);
     let (text, small) = (file("text", b"a 10\nf 7\n"), file("small", b"a 10\nm 1\n"));
-    let other = file("other", b"a 10\nE\n");
+    let other = file("other", b"a 10\nm 2\n");
     let replay = |words: &[&str], says: &[&str]| {
         refused(&[&["vram", "replay"], words].concat(), says);
     };

@@ -178,7 +178,7 @@ fn mode_run(planned: &Workload, observation: Option<&serde_json::Value>) -> Mode
     }
 }
 
-/// Drivers take 150 to 600 MiB for a process. What is beyond this was taken by others while a program measured.
+/// Drivers take 150 to 800 MiB for a process. What is beyond this was taken by others while a program measured.
 const LARGEST_CONTEXT: Bytes = Bytes(1500 << 20);
 
 fn noted(observation: Option<&serde_json::Value>) -> Noted {

@@ -60,7 +60,7 @@ def read(config):
         checkpoints=_checkpoints(stage.get("checkpoints", "last")), incumbent=_text(stage, "incumbent"),
         base_model=_text(stage, "base_model") or ("" if endpoint else _base_of(config)), endpoint=endpoint, server=server if endpoint else "in_process",
         model=model, timeout=_number(stage, "timeout", 120.0, above=0), retries=int(_number(stage, "retries", 3)),
-        retry_wait=_number(stage, "retry_wait", 2.0), parallel=_count(both, ("concurrency", "parallel"), 1),
+        retry_wait=_number(stage, "retry_wait", 2.0), parallel=_count(both, ("concurrency", "parallel") if endpoint else ("parallel",), 1),
         evict=_flag(stage, "evict", True), api_key=_api_key(_text(stage, "api_key_env")),
         quant=_text(both, "quant"), double_quant=_flag(both, "double_quant", True), device=_text(stage, "device"), attention=_text(both, "attention"))
 
