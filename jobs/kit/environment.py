@@ -72,7 +72,8 @@ def met(venv, digest, lines):
     site = list(venv.glob("lib/python3*/site-packages")) + list(venv.glob("Lib/site-packages"))
     found = {normal(one.metadata["Name"]): one.version
              for one in importlib.metadata.distributions(path=[str(path) for path in site])}
-    return all(found.get(normal(name_of(line))) == line.split("==")[1] for line in lines)
+    # An index may add a local part (+cu130) to a version.
+    return all((found.get(normal(name_of(line))) or "").split("+")[0] == line.split("==")[1] for line in lines)
 
 
 def normal(name):
@@ -84,9 +85,13 @@ def interpreter(venv):
 
 
 def make(venv, stack, lines, torch_words, digest):
-    shutil.rmtree(venv, ignore_errors=True)
-    venv.mkdir(parents=True)
-    (venv / MARK).write_text("begun\n", encoding="utf-8")   # the first thing written: after a kill it is known as ours
+    venv.mkdir(parents=True, exist_ok=True)
+    (venv / MARK).write_text("begun\n", encoding="utf-8")   # before all else: after a kill it is known as ours
+    for path in venv.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != MARK:
+            path.unlink()
     run("could not make a virtual environment", sys.executable, "-m", "venv", str(venv))
     say(f"installing into {venv} ({stack}): some minutes, once")
     python = str(interpreter(venv))
@@ -155,13 +160,13 @@ def setup(asked):
     if not torch_words and (asked.stack == "rocm" or asked.stack == "cuda" and WINDOWS):
         raise Refused(f"{asked.stack} here needs --torch WORDS: what the maker's instructions give to `pip install` for "
                       "PyTorch on this system", 64)
-    if venv.exists() and not (venv / MARK).exists() and (not venv.is_dir() or any(venv.iterdir())):
-        raise Refused(f"{venv} is there and was not made by this script; give another folder, or remove it", 64)
     lines = wanted(asked.stack, torch_words)
     made_of = [asked.stack, *torch_words, *lines, (KIT / "cuda_stand_ins.py").read_text(encoding="utf-8")]
     digest = hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:16]
     venv.parent.mkdir(parents=True, exist_ok=True)
     with alone(venv):
+        if venv.exists() and not (venv / MARK).exists() and (not venv.is_dir() or any(venv.iterdir())):
+            raise Refused(f"{venv} is there and was not made by this script; give another folder, or remove it", 64)
         if met(venv, digest, lines):
             return say(f"{venv} has these versions already")
         free = shutil.disk_usage(venv.parent).free // 10**6
@@ -188,6 +193,9 @@ def main():
     except Refused as refused:
         print(f"setup: {refused}", file=sys.stderr)
         return refused.code
+    except OSError as error:
+        print(f"setup: {error}", file=sys.stderr)
+        return 69
     return 0
 
 
