@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
-use whole::{Coordinator, Host, Random, Room, SOON, all_succeeded, text, until, until_some};
+use whole::{
+    Coordinator, Host, Random, Room, SOON, all_succeeded, attempts, text, until, until_some,
+};
 
 const KILLS: u32 = 16;
 
@@ -208,7 +210,16 @@ fn kills_at_any_moment_lose_no_stream_and_repeat_none() {
         }
     }
     let document = coordinator.settled(&room, &sweep);
-    all_succeeded(&document);
+    assert_eq!(document["sweep"]["state"], "succeeded", "{document:#}");
+    // An agent that dies between taking an order and starting it leaves an attempt that is tried again; no program
+    // runs twice for all that.
+    let mut all = attempts(&document);
+    all.retain(|one| text(one, "outcome") != "succeeded");
+    for one in all {
+        assert_eq!(text(one, "outcome"), "interrupted", "{one:#}");
+        assert!(text(one, "detail").contains("nothing of it ran"), "{one:#}");
+    }
+    assert_eq!(room.lines("ran").len(), 10, "each program ran once");
     for note in said(&room, &coordinator, &sweep, 10) {
         assert!(note.starts_with("its stream is learned"), "{note}");
     }

@@ -122,8 +122,12 @@ fn ended_from_outside(why: Why, evidence: &Evidence<'_>) -> (AttemptOutcome, Str
             (AttemptOutcome::Interrupted, what.to_owned())
         }
         Why::ShepherdLost => {
-            let what =
-                "its shepherd was killed or lost with the host, and what it had started was ended";
+            let what = match evidence.facts.not_started.as_deref() {
+                Some(what) => what,
+                None => {
+                    "its shepherd was killed or lost with the host, and what it had started was ended"
+                }
+            };
             (AttemptOutcome::Interrupted, what.to_owned())
         }
     };
@@ -400,6 +404,11 @@ mod tests {
             asked(Why::ShepherdLost, false).starts_with("interrupted: its shepherd was killed")
         );
         assert!(asked(Why::Terminated, false).starts_with("interrupted: its shepherd was asked"));
+        let mut case = signal(9);
+        case.facts.why = Some(Why::ShepherdLost);
+        case.facts.not_started = Some("nothing of it ran".into());
+        let (outcome, detail, _) = end(case);
+        assert_eq!((outcome, &*detail), ("interrupted", "nothing of it ran"));
     }
 
     #[test]

@@ -20,6 +20,8 @@ use crate::staging::Staged;
 
 /// A shepherd that has just been started may not have said yet who it is.
 const YOUNG: Duration = Duration::from_secs(10);
+/// One that was started just before its agent died may not have come to its folder yet.
+const UNBORN: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(20);
 /// As much of the log's end tells how it ended.
 const LOG_END: u64 = 64 << 10;
@@ -113,6 +115,11 @@ pub fn adopt(folder: &AttemptFolder) -> Result<Guard, Box<Facts>> {
         if let Some(facts) = folder.read_ending() {
             return Err(Box::new(facts));
         }
+        // Not even the lock is tried while a shepherd may be on its way: one that finds it taken leaves.
+        if !folder.log().exists() && begin.elapsed() < UNBORN {
+            std::thread::sleep(LOOK);
+            continue;
+        }
         if let Ok(Some(_lock)) = folder.lock() {
             // Nobody tends it, and now nobody will. But it may have ended between the two looks.
             let facts = folder.read_ending().unwrap_or_else(|| end_lost(folder, ""));
@@ -177,6 +184,11 @@ fn end_lost(folder: &AttemptFolder, words: &str) -> Facts {
         facts
             .trouble
             .push(format!("{stuck} of its processes could not be ended"));
+    }
+    if !folder.log().exists() {
+        // The log comes before the program.
+        let what = "its agent or its host died before its program was started: nothing of it ran";
+        facts.not_started = Some(what.to_owned());
     }
     if !words.is_empty() {
         facts.trouble.push(words.chars().take(400).collect());
