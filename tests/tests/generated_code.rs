@@ -12,7 +12,7 @@ const FILES: [&str; 5] = [
 ];
 
 /// Fields that hold JSON as text and stand in the documents as JSON.
-const EMBEDDED: [&str; 12] = [
+const EMBEDDED: [&str; 13] = [
     "TrialDocument.params",
     "PlannedTrial.params",
     "ResultRow.params",
@@ -20,6 +20,7 @@ const EMBEDDED: [&str; 12] = [
     "AttemptDocument.result",
     "AttemptDocument.metrics",
     "AttemptDocument.recipe",
+    "AttemptDocument.observation",
     "ResultRow.result",
     "ResultRow.metrics",
     "AdviceDocument.answer",

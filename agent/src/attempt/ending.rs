@@ -122,13 +122,13 @@ fn ended_from_outside(why: Why, evidence: &Evidence<'_>) -> (AttemptOutcome, Str
             (AttemptOutcome::Interrupted, what.to_owned())
         }
         Why::ShepherdLost => {
-            let what = match evidence.facts.not_started.as_deref() {
-                Some(what) => what,
-                None => {
-                    "its shepherd was killed or lost with the host, and what it had started was ended"
-                }
-            };
-            (AttemptOutcome::Interrupted, what.to_owned())
+            let what =
+                "its shepherd was killed or lost with the host, and what it had started was ended";
+            let nothing_ran = evidence.facts.not_started.as_deref();
+            (
+                AttemptOutcome::Interrupted,
+                nothing_ran.unwrap_or(what).to_owned(),
+            )
         }
     };
     let killed = if evidence.facts.killed {

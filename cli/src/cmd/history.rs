@@ -1,9 +1,10 @@
-//! `sweep history`: every attempt there ever was, newest first, by host, sweep, kind, outcome and time. Only reads.
+//! `sweep history`: every attempt there ever was, newest first, by host, sweep, kind, outcome and time; or what their
+//! programs observed, as the table of measured rows that the memory model reads. Only reads.
 
 use clap::builder::PossibleValuesParser;
 use jiff::Timestamp;
 use jobs::{AttemptOutcome, Kind};
-use proto::v1::{HistoryReply, HistoryRequest};
+use proto::v1::{AttemptDocument, HistoryReply, HistoryRequest};
 
 use crate::clients;
 use crate::context::Context;
@@ -37,9 +38,15 @@ pub struct Args {
     /// Go on from the `next_page` of an earlier answer
     #[arg(long, value_name = "PAGE")]
     pub page: Option<String>,
+    /// Instead of the attempts: what their programs observed, one JSON line each, as `sweep vram evaluate` reads it
+    #[arg(long)]
+    pub observations: bool,
 }
 
 pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
+    if args.observations {
+        return observations(args, context).await;
+    }
     let request = request(args);
     let reply = clients::ask_existing(context, async |clients| {
         clients.sweeps().history(request).await
@@ -58,6 +65,54 @@ pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
     Ok(Exit::DONE)
 }
 
+/// Page after page: a filter that few attempts pass leaves short ones.
+async fn observations(args: Args, context: &Context) -> Result<Exit, Error> {
+    let mut left = args.limit;
+    let mut request = request(args);
+    while left > 0 {
+        request.limit = left;
+        let asked = request.clone();
+        let reply = clients::ask_existing(context, async |clients| {
+            clients.sweeps().history(asked).await
+        });
+        let reply: HistoryReply = reply.await?.unwrap_or_default();
+        for attempt in &reply.attempts {
+            out::json_line(&row(attempt)?)?;
+        }
+        left = left.saturating_sub(u32::try_from(reply.attempts.len()).unwrap_or(u32::MAX));
+        if reply.next_page.is_empty() {
+            return Ok(Exit::DONE);
+        }
+        request.page = reply.next_page;
+    }
+    out::note(context, &format!("there are more: --page {}", request.page));
+    Ok(Exit::DONE)
+}
+
+/// What a program observed, and of which attempt it is.
+fn row(attempt: &AttemptDocument) -> Result<serde_json::Value, Error> {
+    let text = attempt.observation.as_deref().unwrap_or("{}");
+    let unreadable = |error: serde_json::Error| {
+        Error::Failed(format!(
+            "the observation of {} cannot be read: {error}",
+            attempt.id
+        ))
+    };
+    let mut row: serde_json::Map<_, _> = serde_json::from_str(text).map_err(unreadable)?;
+    let day = attempt.placed_at.split('T').next().unwrap_or_default();
+    for (name, said) in [
+        ("attempt", &*attempt.id),
+        ("host", &attempt.host),
+        ("date", day),
+    ] {
+        row.insert(name.to_owned(), said.into());
+    }
+    // A program's own words for how it ended may be missing; the attempt's are there.
+    let outcome = attempt.outcome.as_deref().unwrap_or_default();
+    row.entry("outcome").or_insert_with(|| outcome.into());
+    Ok(row.into())
+}
+
 fn request(args: Args) -> HistoryRequest {
     let text = Option::unwrap_or_default;
     let time = |moment: Option<Timestamp>| {
@@ -74,6 +129,7 @@ fn request(args: Args) -> HistoryRequest {
         until: time(args.until),
         limit: args.limit,
         page: text(args.page),
+        observed: args.observations,
     }
 }
 

@@ -15,6 +15,7 @@ impl Api {
             host: some(&wanted.host),
             limit: wanted.limit as usize,
             page: some(&wanted.page),
+            observed: wanted.observed,
             ..HistoryQuery::default()
         };
         if let Some(kind) = some(&wanted.kind) {
@@ -42,8 +43,13 @@ impl Api {
         let page = tokio::task::spawn_blocking(move || reader.history(&query)).await;
         let page = page.map_err(|_| Status::internal("the reading of history broke off"))?;
         let page = page.map_err(|error| status::of_store(&error))?;
+        let attempts = page.attempts.iter().filter_map(|record| {
+            let mut document = document(record)?;
+            document.observation = wanted.observed.then(|| record.observation.clone());
+            Some(document)
+        });
         Ok(HistoryReply {
-            attempts: page.attempts.iter().filter_map(document).collect(),
+            attempts: attempts.collect(),
             next_page: page.next.unwrap_or_default(),
         })
     }

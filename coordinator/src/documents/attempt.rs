@@ -54,5 +54,6 @@ pub fn from_record(record: &AttemptRecord, id: &AttemptId) -> AttemptDocument {
         grant_mib: some_mib(record.grant_bytes),
         step_seconds: (record.step_seconds > 0.0).then_some(record.step_seconds),
         stream: text(&record.stream),
+        observation: None,
     }
 }

@@ -195,6 +195,7 @@ impl State {
 fn fit_the_record(ending: &mut Ending) {
     const VALUE_MAX: usize = 8 * 1024;
     const DETAIL_MAX: usize = 2 * 1024;
+    const OBSERVATION_MAX: usize = 4 * 1024;
     let length = ending
         .result
         .as_ref()
@@ -220,7 +221,11 @@ fn fit_the_record(ending: &mut Ending) {
         ending.detail.truncate(end.unwrap_or(0));
         ending.detail.push_str(" ...");
     }
-    ending.observation = None;
+    // The rows of the kit have 1.7 KB.
+    let observed = ending.observation.as_ref().map(ToString::to_string);
+    if observed.is_some_and(|text| text.len() > OBSERVATION_MAX) {
+        ending.observation = None;
+    }
 }
 
 /// Where an attempt is, for people: a simulated device is always called so.

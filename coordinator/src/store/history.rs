@@ -1,4 +1,5 @@
-//! Attempts, newest first, by page. Host, sweep, kind and time come from keys alone; an outcome needs the record.
+//! Attempts, newest first, by page. Host, sweep, kind and time come from keys alone; an outcome or
+//! an observation needs the record.
 //!
 //! Refuses to hang: after a bounded amount of looking a page is handed back as it is, with a token to go on from,
 //! so a page may be short, or empty, and not be the last.
@@ -25,6 +26,8 @@ pub struct HistoryQuery {
     /// As `jobs::Kind::number` has it.
     pub kind: Option<u32>,
     pub outcome: Option<String>,
+    /// Only real attempts whose program gave an observation.
+    pub observed: bool,
     /// Placed at or after.
     pub since_ms: Option<u64>,
     /// Placed before.
@@ -95,7 +98,7 @@ impl<'a> Search<'a> {
                 let record: Option<AttemptRecord> =
                     kept.find("an attempt", &keys::attempt_at(&position))?;
                 page.attempts
-                    .extend(record.filter(|record| self.outcome_is(record)));
+                    .extend(record.filter(|record| self.record_fits(record)));
             }
             if page.attempts.len() == self.limit || looked >= BUDGET {
                 page.next = Some(token(&position));
@@ -134,14 +137,14 @@ impl<'a> Search<'a> {
             && query.kind.is_none_or(|kind| kind == record.kind)
             && query.since_ms.is_none_or(|since| record.placed_ms >= since)
             && query.until_ms.is_none_or(|until| record.placed_ms < until)
-            && self.outcome_is(record)
+            && self.record_fits(record)
     }
 
-    fn outcome_is(&self, record: &AttemptRecord) -> bool {
-        self.query
-            .outcome
-            .as_ref()
-            .is_none_or(|outcome| *outcome == record.outcome)
+    /// What no key says.
+    fn record_fits(&self, record: &AttemptRecord) -> bool {
+        let outcome = self.query.outcome.as_ref();
+        outcome.is_none_or(|outcome| *outcome == record.outcome)
+            && (!self.query.observed || (!record.observation.is_empty() && !record.simulated))
     }
 
     fn bounds(&self, prefix: &[u8]) -> (Vec<u8>, Vec<u8>) {

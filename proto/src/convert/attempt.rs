@@ -64,6 +64,11 @@ fn put_ending(record: &mut AttemptRecord, ending: &Ending) {
         .as_ref()
         .map(ToString::to_string)
         .unwrap_or_default();
+    record.observation = ending
+        .observation
+        .as_ref()
+        .map(ToString::to_string)
+        .unwrap_or_default();
     if !ending.metrics.is_empty() {
         record.metrics = serde_json::Value::from(ending.metrics.clone()).to_string();
     }
@@ -176,7 +181,10 @@ fn state(record: &AttemptRecord) -> Result<AttemptState, Unreadable> {
             metrics,
             result,
             step_seconds: (record.step_seconds > 0.0).then_some(record.step_seconds),
-            observation: None,
+            observation: match record.observation.as_str() {
+                "" => None,
+                text => Some(json("observation", text)?),
+            },
         }),
     })
 }

@@ -164,6 +164,9 @@ pub struct AttemptRecord {
     /// 0: not yet
     #[prost(uint64, tag = "37")]
     pub ended_order: u64,
+    /// JSON object: what the program said of its memory and of what that depends on
+    #[prost(string, tag = "39")]
+    pub observation: ::prost::alloc::string::String,
     /// what became of the allocation stream that it left; empty: there is none, or not yet
     #[prost(string, tag = "38")]
     pub stream: ::prost::alloc::string::String,

@@ -262,6 +262,10 @@ pub struct AttemptDocument {
     /// what became of the allocation stream that it left
     #[prost(string, optional, tag = "27")]
     pub stream: ::core::option::Option<::prost::alloc::string::String>,
+    /// JSON object, embedded; only where history is asked for observations
+    #[prost(string, optional, tag = "28")]
+    #[serde(serialize_with = "crate::json::embedded")]
+    pub observation: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -1294,6 +1298,9 @@ pub struct HistoryRequest {
     /// `next_page` of the reply before
     #[prost(string, tag = "8")]
     pub page: ::prost::alloc::string::String,
+    /// only attempts whose program gave an observation, and that with each
+    #[prost(bool, tag = "9")]
+    pub observed: bool,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]

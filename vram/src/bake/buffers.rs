@@ -42,10 +42,12 @@ pub(super) fn of_llama_cpp(
 }
 
 /// As transformers computes a prompt: all of it at once, in half precision. A sliding model makes two masks of its
-/// square (memory-model 2.5).
+/// square (memory-model 2.5). Prompts of one batch are padded to one length, and padding needs a mask of truth values
+/// where a single prompt needs none; the kernel makes it a bias in half precision.
 pub(super) fn of_transformers(architecture: &Architecture, context_len: u64, parallel: u64) -> u64 {
     let masks = match architecture.sliding_window {
         Some(_) => product(&[4, context_len, context_len]),
+        None if parallel > 1 => product(&[1 + 2, context_len, context_len]),
         None => 0,
     };
     let activations = product(&[context_len, 2, width(architecture)]);
