@@ -244,9 +244,12 @@ prop_compose! {
     fn any_attempt()(
         sweep in 1_u64..4, trial in 1_u32..6, kind in 1_u32..4, number in 1_u32..3,
         host in 0..HOSTS.len(), outcome in 0..OUTCOMES.len(), placed in 0_u64..12,
+        observed in any::<bool>(), simulated in any::<bool>(),
     ) -> AttemptRecord {
         AttemptRecord {
             outcome: OUTCOMES[outcome].to_owned(),
+            observation: if observed { r#"{"rank":8}"#.to_owned() } else { String::new() },
+            simulated,
             ..attempt(sweep, trial, kind, number, HOSTS[host], placed)
         }
     }
@@ -257,12 +260,12 @@ prop_compose! {
         host in prop::option::of(0..HOSTS.len()), sweep in prop::option::of(1_u64..4),
         kind in prop::option::of(1_u32..4), outcome in prop::option::of(0..OUTCOMES.len()),
         since_ms in prop::option::of(0_u64..14), until_ms in prop::option::of(0_u64..14),
-        limit in 1_usize..9,
+        limit in 1_usize..9, observed in any::<bool>(),
     ) -> HistoryQuery {
         HistoryQuery {
             host: host.map(|at| HOSTS[at].to_owned()),
             outcome: outcome.map(|at| OUTCOMES[at].to_owned()),
-            sweep, kind, since_ms, until_ms, limit, page: None,
+            sweep, kind, since_ms, until_ms, limit, observed, page: None,
         }
     }
 }
@@ -297,6 +300,7 @@ fn plainly(attempts: &[AttemptRecord], query: &HistoryQuery) -> Vec<AttemptRecor
                 .outcome
                 .as_ref()
                 .is_none_or(|outcome| it.outcome == *outcome)
+            && (!query.observed || (it.observation.len() > 2 && !it.simulated))
             && query.since_ms.is_none_or(|since| it.placed_ms >= since)
             && query.until_ms.is_none_or(|until| it.placed_ms < until)
     });
