@@ -140,7 +140,18 @@ fn a_job_sees_what_was_submitted_on_every_host() {
     }
     stage.room.open("gate");
     let _agents = [stage.agent("one"), stage.agent("two")];
-    all_succeeded(&stage.coordinator.settled(&stage.room, &sweep));
+    let document = stage.coordinator.settled(&stage.room, &sweep);
+    all_succeeded(&document);
+    let listed = document["files"].as_array().expect("a list").iter();
+    let own: Vec<&Value> = listed.filter(|file| file["bundle"] == "files").collect();
+    let is_cases = |file: &&&Value| file["name"] == "cases/a.jsonl";
+    let cases = own.iter().find(is_cases).expect("it is listed");
+    assert_eq!(cases["size"], 9);
+    let shown = stage.coordinator.sweep(&stage.room, &["show", &sweep]);
+    let digest = text(cases, "sha256");
+    let said = format!("cases/a.jsonl (9 B, sha256 {})", &digest[..12]);
+    let shown = shown.code(0).out.split_whitespace().collect::<Vec<_>>();
+    assert!(shown.join(" ").contains(&said), "{shown:?}");
     let seen = stage.seen();
     assert_eq!(seen.len(), 2);
     for one in seen {

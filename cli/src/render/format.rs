@@ -22,6 +22,15 @@ pub fn mib_if(value: Option<f64>) -> String {
     value.map_or_else(unknown, mib)
 }
 
+/// Of a file.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{:.0} KiB", bytes as f64 / 1024.0),
+        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+    }
+}
+
 pub fn unknown() -> String {
     "-".to_owned()
 }

@@ -151,6 +151,20 @@ pub fn sweep() -> SweepDocument {
         sweep: Some(head()),
         trials: vec![trial, infeasible],
         summary: Some(summary()),
+        files: vec![
+            file("files", "data/train.jsonl", 48_000),
+            file("kit", "train.py", 700),
+        ],
+    }
+}
+
+fn file(bundle: &str, name: &str, size: u64) -> StagedFile {
+    StagedFile {
+        bundle: bundle.into(),
+        name: name.into(),
+        sha256: "d34db33f".repeat(8),
+        size,
+        executable: false,
     }
 }
 

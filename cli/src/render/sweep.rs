@@ -1,9 +1,11 @@
 //! `sweep show` for people: one row for each job with its newest attempt, then what is worth knowing about those that
 //! wait or did not succeed.
 
-use proto::v1::{AttemptDocument, JobDocument, SweepDocument, TrialDocument};
+use proto::v1::{AttemptDocument, JobDocument, StagedFile, SweepDocument, TrialDocument};
 
-use super::format::{count, device, duration_if, host, mib_if, time, time_if, unknown, within};
+use super::format::{
+    count, device, duration_if, host, mib_if, size, time, time_if, unknown, within,
+};
 use super::paint::paint;
 use super::results::summary;
 use super::settings::Settings;
@@ -12,6 +14,8 @@ use super::{SIMULATED, wrap};
 
 /// More remarks than this are counted only; `sweep why JOB` has each.
 const REMARKS: usize = 30;
+/// More files than this are counted only; `--json` has each.
+const FILES: usize = 8;
 
 pub fn text(document: &SweepDocument) -> String {
     let head = document.sweep.clone().unwrap_or_default();
@@ -48,6 +52,9 @@ pub fn text(document: &SweepDocument) -> String {
         time_if(head.settled_at.as_deref())
     ));
     text.push_str(&remarks(&document.trials, &head.id));
+    if let Some(line) = files(&document.files) {
+        text.push_str(&wrap::paragraph(&line, 0, 4));
+    }
     text.push_str(&format!("\n{}", summary(document.summary.as_ref())));
     if head.simulated {
         text.push_str(&format!("\n{SIMULATED}"));
@@ -68,6 +75,27 @@ fn cells(job: &JobDocument) -> [String; 7] {
         of(&|attempt| mib_if(attempt.peak_allocated_mib)),
         of(&|attempt| duration_if(attempt.seconds)),
     ]
+}
+
+/// What travels with it: its own files by name, the kit by number.
+fn files(all: &[StagedFile]) -> Option<String> {
+    let (kit, own): (Vec<_>, Vec<_>) = all.iter().partition(|file| file.bundle == "kit");
+    let mut said: Vec<String> = own.iter().take(FILES).map(|file| one_file(file)).collect();
+    if own.len() > FILES {
+        said.push(format!("{} more", own.len() - FILES));
+    }
+    if !kit.is_empty() {
+        let bytes: u64 = kit.iter().map(|file| file.size).sum();
+        let files = count(kit.len() as u64, "file");
+        said.push(format!("the kit ({files}, {})", size(bytes)));
+    }
+    (!said.is_empty()).then(|| format!("files that travel with it: {}\n", said.join(", ")))
+}
+
+fn one_file(file: &StagedFile) -> String {
+    let digest: String = file.sha256.chars().take(12).collect();
+    let name = printable(&file.name);
+    format!("{name} ({}, sha256 {digest})", size(file.size))
 }
 
 /// The outcome; for a job that runs, how far it is.

@@ -190,6 +190,7 @@ impl Sweeps for Service {
             sweep: Some(head(&self.script)),
             trials: Vec::new(),
             summary: Some(summary(&self.script)),
+            files: Vec::new(),
         }))
     }
 

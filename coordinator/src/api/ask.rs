@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status};
 
 use super::{Api, logs, watch};
 use crate::documents;
-use crate::engine::{Command, OpenSweep, Refusal, State, life_of};
+use crate::engine::{Command, OpenSweep, Refusal, State, life_of, travelling};
 
 /// Renders one sweep, wherever it is: in memory, or brought back from the store.
 pub(super) fn with_life<T>(
@@ -83,9 +83,15 @@ impl Sweeps for Api {
         let name = request.into_inner().sweep;
         let look = move |state: &mut State| {
             let number = state.find(&name)?;
-            with_life(state, number, |record, life, open| {
-                documents::sweep(state, record, life, open)
-            })
+            let show = |record: &SweepRecord, life: &Sweep, open: Option<&OpenSweep>| {
+                let files = match open {
+                    Some(open) => open.files.clone(),
+                    None => travelling(state.reader.as_ref(), record)
+                        .map_err(|error| Refusal::from(&error))?,
+                };
+                Ok(documents::sweep(state, record, life, open, files))
+            };
+            with_life(state, number, show)?
         };
         Ok(Response::new(self.engine.read(look).await?))
     }

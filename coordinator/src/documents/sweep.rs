@@ -6,7 +6,7 @@ use jobs::life::{JobState, Sweep};
 use jobs::{AttemptOutcome, Kind, Outcome, Trial};
 use proto::store::v1::SweepRecord;
 use proto::time::{rfc3339, rfc3339_if};
-use proto::v1::{JobDocument, Summary, SweepDocument, SweepHead, TrialDocument};
+use proto::v1::{JobDocument, StagedFile, Summary, SweepDocument, SweepHead, TrialDocument};
 use vram::VerdictKind;
 
 use super::{attempt, rehearsals, verdicts};
@@ -46,6 +46,7 @@ pub fn sweep(
     record: &SweepRecord,
     life: &Sweep,
     open: Option<&OpenSweep>,
+    files: Vec<StagedFile>,
 ) -> SweepDocument {
     let terms = life.plan.trials.len() <= TERMS_UP_TO;
     let trials = life.plan.trials.iter().map(|trial| TrialDocument {
@@ -61,6 +62,7 @@ pub fn sweep(
         trials: trials.collect(),
         summary: Some(summary(record, life)),
         sweep: Some(head(state, record)),
+        files,
     }
 }
 

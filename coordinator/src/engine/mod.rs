@@ -33,7 +33,7 @@ pub use handle::{Command, EngineHandle, HostWish, Registered};
 pub use open::{OpenSweep, main_kind, required, workload};
 pub use refusal::Refusal;
 pub use rehearsals::{Book, Failure, Settled, Stack, Subject, Taken, Unpacked};
-pub use restore::{life_of, open_files};
+pub use restore::{life_of, open_files, travelling};
 pub use sizes::Sizes;
 pub use thread::spawn;
 

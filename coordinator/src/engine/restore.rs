@@ -180,7 +180,7 @@ pub fn open_files(
 }
 
 /// The files that travel with a sweep: none of one that was submitted before files could.
-fn travelling(reader: &dyn Reader, sweep: &SweepRecord) -> Result<Vec<StagedFile>, StoreError> {
+pub fn travelling(reader: &dyn Reader, sweep: &SweepRecord) -> Result<Vec<StagedFile>, StoreError> {
     if sweep.manifest.is_empty() {
         return Ok(Vec::new());
     }

@@ -2,6 +2,508 @@
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StagedFile {
+    /// kit | files: its folder on the host
+    #[prost(string, tag = "1")]
+    pub bundle: ::prost::alloc::string::String,
+    /// in that folder, with forward slashes
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    /// hex
+    #[prost(string, tag = "3")]
+    pub sha256: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "4")]
+    pub size: u64,
+    #[prost(bool, tag = "5")]
+    pub executable: bool,
+}
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MissingRequest {
+    #[prost(string, repeated, tag = "1")]
+    pub sha256: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MissingReply {
+    #[prost(string, repeated, tag = "1")]
+    pub sha256: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UploadRequest {
+    /// with the first message; and so is `size`
+    #[prost(string, tag = "1")]
+    pub sha256: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub size: u64,
+    #[prost(bytes = "vec", tag = "3")]
+    pub data: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UploadReply {}
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FetchRequest {
+    #[prost(string, tag = "1")]
+    pub sha256: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FetchReply {
+    #[prost(bytes = "vec", tag = "1")]
+    pub data: ::prost::alloc::vec::Vec<u8>,
+}
+/// Generated client implementations.
+pub mod files_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    #[derive(Debug, Clone)]
+    pub struct FilesClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl FilesClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> FilesClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> FilesClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            FilesClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Which of these are to be uploaded. A content that is here but damaged is missing, too.
+        pub async fn missing(
+            &mut self,
+            request: impl tonic::IntoRequest<super::MissingRequest>,
+        ) -> std::result::Result<tonic::Response<super::MissingReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/sweep.v1.Files/Missing");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("sweep.v1.Files", "Missing"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// One file.
+        pub async fn upload(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<Message = super::UploadRequest>,
+        ) -> std::result::Result<tonic::Response<super::UploadReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/sweep.v1.Files/Upload");
+            let mut req = request.into_streaming_request();
+            req.extensions_mut().insert(GrpcMethod::new("sweep.v1.Files", "Upload"));
+            self.inner.client_streaming(req, path, codec).await
+        }
+        /// One file, for an agent.
+        pub async fn fetch(
+            &mut self,
+            request: impl tonic::IntoRequest<super::FetchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::FetchReply>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/sweep.v1.Files/Fetch");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("sweep.v1.Files", "Fetch"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod files_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with FilesServer.
+    #[async_trait]
+    pub trait Files: std::marker::Send + std::marker::Sync + 'static {
+        /// Which of these are to be uploaded. A content that is here but damaged is missing, too.
+        async fn missing(
+            &self,
+            request: tonic::Request<super::MissingRequest>,
+        ) -> std::result::Result<tonic::Response<super::MissingReply>, tonic::Status>;
+        /// One file.
+        async fn upload(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::UploadRequest>>,
+        ) -> std::result::Result<tonic::Response<super::UploadReply>, tonic::Status>;
+        /// Server streaming response type for the Fetch method.
+        type FetchStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::FetchReply, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// One file, for an agent.
+        async fn fetch(
+            &self,
+            request: tonic::Request<super::FetchRequest>,
+        ) -> std::result::Result<tonic::Response<Self::FetchStream>, tonic::Status>;
+    }
+    #[derive(Debug)]
+    pub struct FilesServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> FilesServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for FilesServer<T>
+    where
+        T: Files,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/sweep.v1.Files/Missing" => {
+                    #[allow(non_camel_case_types)]
+                    struct MissingSvc<T: Files>(pub Arc<T>);
+                    impl<T: Files> tonic::server::UnaryService<super::MissingRequest>
+                    for MissingSvc<T> {
+                        type Response = super::MissingReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::MissingRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Files>::missing(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = MissingSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/sweep.v1.Files/Upload" => {
+                    #[allow(non_camel_case_types)]
+                    struct UploadSvc<T: Files>(pub Arc<T>);
+                    impl<
+                        T: Files,
+                    > tonic::server::ClientStreamingService<super::UploadRequest>
+                    for UploadSvc<T> {
+                        type Response = super::UploadReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::UploadRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Files>::upload(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = UploadSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.client_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/sweep.v1.Files/Fetch" => {
+                    #[allow(non_camel_case_types)]
+                    struct FetchSvc<T: Files>(pub Arc<T>);
+                    impl<
+                        T: Files,
+                    > tonic::server::ServerStreamingService<super::FetchRequest>
+                    for FetchSvc<T> {
+                        type Response = super::FetchReply;
+                        type ResponseStream = T::FetchStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::FetchRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Files>::fetch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = FetchSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for FilesServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "sweep.v1.Files";
+    impl<T> tonic::server::NamedService for FilesServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SweepHead {
     /// dropout-ab-k3f9q2
     #[prost(string, tag = "1")]
@@ -40,6 +542,9 @@ pub struct SweepDocument {
     pub trials: ::prost::alloc::vec::Vec<TrialDocument>,
     #[prost(message, optional, tag = "3")]
     pub summary: ::core::option::Option<Summary>,
+    /// that travel with it to its hosts
+    #[prost(message, repeated, tag = "4")]
+    pub files: ::prost::alloc::vec::Vec<StagedFile>,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -584,508 +1089,6 @@ pub struct ResultRow {
     /// last training loss
     #[prost(double, optional, tag = "13")]
     pub loss: ::core::option::Option<f64>,
-}
-#[derive(serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct StagedFile {
-    /// kit | files: its folder on the host
-    #[prost(string, tag = "1")]
-    pub bundle: ::prost::alloc::string::String,
-    /// in that folder, with forward slashes
-    #[prost(string, tag = "2")]
-    pub name: ::prost::alloc::string::String,
-    /// hex
-    #[prost(string, tag = "3")]
-    pub sha256: ::prost::alloc::string::String,
-    #[prost(uint64, tag = "4")]
-    pub size: u64,
-    #[prost(bool, tag = "5")]
-    pub executable: bool,
-}
-#[derive(serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct MissingRequest {
-    #[prost(string, repeated, tag = "1")]
-    pub sha256: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-}
-#[derive(serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct MissingReply {
-    #[prost(string, repeated, tag = "1")]
-    pub sha256: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-}
-#[derive(serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct UploadRequest {
-    /// with the first message; and so is `size`
-    #[prost(string, tag = "1")]
-    pub sha256: ::prost::alloc::string::String,
-    #[prost(uint64, tag = "2")]
-    pub size: u64,
-    #[prost(bytes = "vec", tag = "3")]
-    pub data: ::prost::alloc::vec::Vec<u8>,
-}
-#[derive(serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct UploadReply {}
-#[derive(serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct FetchRequest {
-    #[prost(string, tag = "1")]
-    pub sha256: ::prost::alloc::string::String,
-}
-#[derive(serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct FetchReply {
-    #[prost(bytes = "vec", tag = "1")]
-    pub data: ::prost::alloc::vec::Vec<u8>,
-}
-/// Generated client implementations.
-pub mod files_client {
-    #![allow(
-        unused_variables,
-        dead_code,
-        missing_docs,
-        clippy::wildcard_imports,
-        clippy::let_unit_value,
-    )]
-    use tonic::codegen::*;
-    use tonic::codegen::http::Uri;
-    #[derive(Debug, Clone)]
-    pub struct FilesClient<T> {
-        inner: tonic::client::Grpc<T>,
-    }
-    impl FilesClient<tonic::transport::Channel> {
-        /// Attempt to create a new client by connecting to a given endpoint.
-        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
-        where
-            D: TryInto<tonic::transport::Endpoint>,
-            D::Error: Into<StdError>,
-        {
-            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
-            Ok(Self::new(conn))
-        }
-    }
-    impl<T> FilesClient<T>
-    where
-        T: tonic::client::GrpcService<tonic::body::Body>,
-        T::Error: Into<StdError>,
-        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
-        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
-    {
-        pub fn new(inner: T) -> Self {
-            let inner = tonic::client::Grpc::new(inner);
-            Self { inner }
-        }
-        pub fn with_origin(inner: T, origin: Uri) -> Self {
-            let inner = tonic::client::Grpc::with_origin(inner, origin);
-            Self { inner }
-        }
-        pub fn with_interceptor<F>(
-            inner: T,
-            interceptor: F,
-        ) -> FilesClient<InterceptedService<T, F>>
-        where
-            F: tonic::service::Interceptor,
-            T::ResponseBody: Default,
-            T: tonic::codegen::Service<
-                http::Request<tonic::body::Body>,
-                Response = http::Response<
-                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
-                >,
-            >,
-            <T as tonic::codegen::Service<
-                http::Request<tonic::body::Body>,
-            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
-        {
-            FilesClient::new(InterceptedService::new(inner, interceptor))
-        }
-        /// Compress requests with the given encoding.
-        ///
-        /// This requires the server to support it otherwise it might respond with an
-        /// error.
-        #[must_use]
-        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.inner = self.inner.send_compressed(encoding);
-            self
-        }
-        /// Enable decompressing responses.
-        #[must_use]
-        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.inner = self.inner.accept_compressed(encoding);
-            self
-        }
-        /// Limits the maximum size of a decoded message.
-        ///
-        /// Default: `4MB`
-        #[must_use]
-        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
-            self.inner = self.inner.max_decoding_message_size(limit);
-            self
-        }
-        /// Limits the maximum size of an encoded message.
-        ///
-        /// Default: `usize::MAX`
-        #[must_use]
-        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
-            self.inner = self.inner.max_encoding_message_size(limit);
-            self
-        }
-        /// Which of these are to be uploaded. A content that is here but damaged is missing, too.
-        pub async fn missing(
-            &mut self,
-            request: impl tonic::IntoRequest<super::MissingRequest>,
-        ) -> std::result::Result<tonic::Response<super::MissingReply>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/sweep.v1.Files/Missing");
-            let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("sweep.v1.Files", "Missing"));
-            self.inner.unary(req, path, codec).await
-        }
-        /// One file.
-        pub async fn upload(
-            &mut self,
-            request: impl tonic::IntoStreamingRequest<Message = super::UploadRequest>,
-        ) -> std::result::Result<tonic::Response<super::UploadReply>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/sweep.v1.Files/Upload");
-            let mut req = request.into_streaming_request();
-            req.extensions_mut().insert(GrpcMethod::new("sweep.v1.Files", "Upload"));
-            self.inner.client_streaming(req, path, codec).await
-        }
-        /// One file, for an agent.
-        pub async fn fetch(
-            &mut self,
-            request: impl tonic::IntoRequest<super::FetchRequest>,
-        ) -> std::result::Result<
-            tonic::Response<tonic::codec::Streaming<super::FetchReply>>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static("/sweep.v1.Files/Fetch");
-            let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("sweep.v1.Files", "Fetch"));
-            self.inner.server_streaming(req, path, codec).await
-        }
-    }
-}
-/// Generated server implementations.
-pub mod files_server {
-    #![allow(
-        unused_variables,
-        dead_code,
-        missing_docs,
-        clippy::wildcard_imports,
-        clippy::let_unit_value,
-    )]
-    use tonic::codegen::*;
-    /// Generated trait containing gRPC methods that should be implemented for use with FilesServer.
-    #[async_trait]
-    pub trait Files: std::marker::Send + std::marker::Sync + 'static {
-        /// Which of these are to be uploaded. A content that is here but damaged is missing, too.
-        async fn missing(
-            &self,
-            request: tonic::Request<super::MissingRequest>,
-        ) -> std::result::Result<tonic::Response<super::MissingReply>, tonic::Status>;
-        /// One file.
-        async fn upload(
-            &self,
-            request: tonic::Request<tonic::Streaming<super::UploadRequest>>,
-        ) -> std::result::Result<tonic::Response<super::UploadReply>, tonic::Status>;
-        /// Server streaming response type for the Fetch method.
-        type FetchStream: tonic::codegen::tokio_stream::Stream<
-                Item = std::result::Result<super::FetchReply, tonic::Status>,
-            >
-            + std::marker::Send
-            + 'static;
-        /// One file, for an agent.
-        async fn fetch(
-            &self,
-            request: tonic::Request<super::FetchRequest>,
-        ) -> std::result::Result<tonic::Response<Self::FetchStream>, tonic::Status>;
-    }
-    #[derive(Debug)]
-    pub struct FilesServer<T> {
-        inner: Arc<T>,
-        accept_compression_encodings: EnabledCompressionEncodings,
-        send_compression_encodings: EnabledCompressionEncodings,
-        max_decoding_message_size: Option<usize>,
-        max_encoding_message_size: Option<usize>,
-    }
-    impl<T> FilesServer<T> {
-        pub fn new(inner: T) -> Self {
-            Self::from_arc(Arc::new(inner))
-        }
-        pub fn from_arc(inner: Arc<T>) -> Self {
-            Self {
-                inner,
-                accept_compression_encodings: Default::default(),
-                send_compression_encodings: Default::default(),
-                max_decoding_message_size: None,
-                max_encoding_message_size: None,
-            }
-        }
-        pub fn with_interceptor<F>(
-            inner: T,
-            interceptor: F,
-        ) -> InterceptedService<Self, F>
-        where
-            F: tonic::service::Interceptor,
-        {
-            InterceptedService::new(Self::new(inner), interceptor)
-        }
-        /// Enable decompressing requests with the given encoding.
-        #[must_use]
-        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.accept_compression_encodings.enable(encoding);
-            self
-        }
-        /// Compress responses with the given encoding, if the client supports it.
-        #[must_use]
-        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.send_compression_encodings.enable(encoding);
-            self
-        }
-        /// Limits the maximum size of a decoded message.
-        ///
-        /// Default: `4MB`
-        #[must_use]
-        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
-            self.max_decoding_message_size = Some(limit);
-            self
-        }
-        /// Limits the maximum size of an encoded message.
-        ///
-        /// Default: `usize::MAX`
-        #[must_use]
-        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
-            self.max_encoding_message_size = Some(limit);
-            self
-        }
-    }
-    impl<T, B> tonic::codegen::Service<http::Request<B>> for FilesServer<T>
-    where
-        T: Files,
-        B: Body + std::marker::Send + 'static,
-        B::Error: Into<StdError> + std::marker::Send + 'static,
-    {
-        type Response = http::Response<tonic::body::Body>;
-        type Error = std::convert::Infallible;
-        type Future = BoxFuture<Self::Response, Self::Error>;
-        fn poll_ready(
-            &mut self,
-            _cx: &mut Context<'_>,
-        ) -> Poll<std::result::Result<(), Self::Error>> {
-            Poll::Ready(Ok(()))
-        }
-        fn call(&mut self, req: http::Request<B>) -> Self::Future {
-            match req.uri().path() {
-                "/sweep.v1.Files/Missing" => {
-                    #[allow(non_camel_case_types)]
-                    struct MissingSvc<T: Files>(pub Arc<T>);
-                    impl<T: Files> tonic::server::UnaryService<super::MissingRequest>
-                    for MissingSvc<T> {
-                        type Response = super::MissingReply;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::MissingRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Files>::missing(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = MissingSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/sweep.v1.Files/Upload" => {
-                    #[allow(non_camel_case_types)]
-                    struct UploadSvc<T: Files>(pub Arc<T>);
-                    impl<
-                        T: Files,
-                    > tonic::server::ClientStreamingService<super::UploadRequest>
-                    for UploadSvc<T> {
-                        type Response = super::UploadReply;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<
-                                tonic::Streaming<super::UploadRequest>,
-                            >,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Files>::upload(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = UploadSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.client_streaming(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/sweep.v1.Files/Fetch" => {
-                    #[allow(non_camel_case_types)]
-                    struct FetchSvc<T: Files>(pub Arc<T>);
-                    impl<
-                        T: Files,
-                    > tonic::server::ServerStreamingService<super::FetchRequest>
-                    for FetchSvc<T> {
-                        type Response = super::FetchReply;
-                        type ResponseStream = T::FetchStream;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::ResponseStream>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::FetchRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Files>::fetch(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = FetchSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.server_streaming(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                _ => {
-                    Box::pin(async move {
-                        let mut response = http::Response::new(
-                            tonic::body::Body::default(),
-                        );
-                        let headers = response.headers_mut();
-                        headers
-                            .insert(
-                                tonic::Status::GRPC_STATUS,
-                                (tonic::Code::Unimplemented as i32).into(),
-                            );
-                        headers
-                            .insert(
-                                http::header::CONTENT_TYPE,
-                                tonic::metadata::GRPC_CONTENT_TYPE,
-                            );
-                        Ok(response)
-                    })
-                }
-            }
-        }
-    }
-    impl<T> Clone for FilesServer<T> {
-        fn clone(&self) -> Self {
-            let inner = self.inner.clone();
-            Self {
-                inner,
-                accept_compression_encodings: self.accept_compression_encodings,
-                send_compression_encodings: self.send_compression_encodings,
-                max_decoding_message_size: self.max_decoding_message_size,
-                max_encoding_message_size: self.max_encoding_message_size,
-            }
-        }
-    }
-    /// Generated gRPC service name
-    pub const SERVICE_NAME: &str = "sweep.v1.Files";
-    impl<T> tonic::server::NamedService for FilesServer<T> {
-        const NAME: &'static str = SERVICE_NAME;
-    }
 }
 /// The sweep file as its author wrote it, with the files it names (a model's config.json).
 #[derive(serde::Serialize)]
