@@ -223,4 +223,21 @@ fn without_a_rehearsal_the_shapes_explain() {
     assert_eq!(text(&why["peak"], "host"), "box");
     // There is no file to replay.
     assert_eq!(why["peak"]["commands"], serde_json::json!([]));
+
+    // A host that lacks what the sweep requires is shown, and no change is sought for it.
+    let advice = |toml: &str| {
+        let file = room.file("other.toml", toml);
+        let plan = ask(&coordinator, &room, &["plan", plain(&file), "--advise"]);
+        let rows = plan["trials"][0]["verdicts"].as_array().expect("a list");
+        assert_eq!(
+            (rows.len(), text(&rows[0], "verdict")),
+            (2, "too_large"),
+            "{plan:#}"
+        );
+        plan["advice"].as_array().expect("a list").len()
+    };
+    let plain_file = std::fs::read_to_string(&file).expect("the sweep file");
+    assert!(advice(&plain_file) > 0);
+    let required = format!("{plain_file}[place]\nrequire = [\"dataset:other\"]\n");
+    assert_eq!(advice(&required), 0);
 }

@@ -22,7 +22,7 @@ pub struct Scope<'a> {
     pub kind: Kind,
 }
 
-/// Rows, and what they say to who looks for advice; of the same devices in the same order.
+/// Rows; and what they say to who looks for advice, which is not sought for hosts that lack what the sweep requires.
 #[derive(Default)]
 pub struct Judged {
     pub rows: Vec<VerdictDocument>,
@@ -89,12 +89,15 @@ fn table(
             let (estimate, step) = ask(id, class);
             let verdict = vram::verdict_of(workload, estimate, class, &convert::load(device));
             let least = |known: &Estimate| known.need().saturating_sub(known.band);
-            judged.seen.push(Seen {
-                device: before + at,
-                kind: verdict.kind,
-                least: verdict.estimate.as_ref().map_or(Bytes::ZERO, least),
-            });
-            judged.rows.push(row(host, at, &verdict, step, scope));
+            let row = row(host, at, &verdict, step, scope);
+            if row.lacks.is_empty() {
+                judged.seen.push(Seen {
+                    device: before + at,
+                    kind: verdict.kind,
+                    least: verdict.estimate.as_ref().map_or(Bytes::ZERO, least),
+                });
+            }
+            judged.rows.push(row);
         }
     }
     judged
