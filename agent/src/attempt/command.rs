@@ -273,12 +273,7 @@ fn pinning(
         .filter(|device| device.kind == DeviceKind::Gpu)
         .collect();
     let Some(first) = gpus.first() else {
-        let hidden = [
-            "CUDA_VISIBLE_DEVICES",
-            "HIP_VISIBLE_DEVICES",
-            "ROCR_VISIBLE_DEVICES",
-        ];
-        return Ok(hidden.map(|name| (name.to_owned(), "-1".to_owned())).into());
+        return Ok(pinned_by(Backend::Cpu, None));
     };
     let pin = |device: &&&DeviceConfig| {
         let pin = (request.pin)(device.backend, &device.id);
@@ -289,18 +284,28 @@ fn pinning(
         .map(pin)
         .collect::<Result<Vec<_>, _>>()?
         .join(",");
-    // Only one mask per vendor: masks that act on top of each other hide the wrong card.
-    let variables = match first.backend {
-        Backend::Cuda => vec![
+    Ok(pinned_by(first.backend, Some(pins)))
+}
+
+/// The variables that show a program these devices and no other; without any it sees no GPU.
+pub(crate) fn pinned_by(backend: Backend, pins: Option<String>) -> Vec<(String, String)> {
+    let variables = match (pins, backend) {
+        (None, _) => vec![
+            ("CUDA_VISIBLE_DEVICES", "-1".to_owned()),
+            ("HIP_VISIBLE_DEVICES", "-1".to_owned()),
+            ("ROCR_VISIBLE_DEVICES", "-1".to_owned()),
+        ],
+        (Some(pins), Backend::Cuda) => vec![
             ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned()),
             ("CUDA_VISIBLE_DEVICES", pins),
         ],
-        Backend::Rocm | Backend::Cpu => vec![("ROCR_VISIBLE_DEVICES", pins)],
+        // Only one mask: masks that act on top of each other hide the wrong card.
+        (Some(pins), Backend::Rocm | Backend::Cpu) => vec![("ROCR_VISIBLE_DEVICES", pins)],
     };
-    Ok(variables
-        .into_iter()
+    let owned = variables.into_iter();
+    owned
         .map(|(name, value)| (name.to_owned(), value))
-        .collect())
+        .collect()
 }
 
 /// What `sweep simulate` needs to know of the host and of the program it stands for.

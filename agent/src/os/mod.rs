@@ -12,6 +12,13 @@ mod windows;
 #[cfg(windows)]
 pub use windows::*;
 
+/// A file through which programs reach a device.
+pub struct DeviceFile {
+    pub path: std::path::PathBuf,
+    /// Why this process cannot open it for reading and writing.
+    pub trouble: Option<std::io::Error>,
+}
+
 /// What a shepherd's wait ended with.
 #[cfg_attr(windows, allow(dead_code))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

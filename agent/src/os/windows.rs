@@ -45,6 +45,18 @@ pub fn oom_kills() -> Option<u64> {
     None
 }
 
+/// Who may read a file is its access list's business.
+#[must_use]
+pub fn others_may_read(_path: &Path) -> bool {
+    false
+}
+
+/// Devices are no files here.
+#[must_use]
+pub fn device_files(_backend: Backend) -> Vec<crate::os::DeviceFile> {
+    Vec::new()
+}
+
 #[must_use]
 pub fn gpu_pin(_backend: Backend, _id: &str) -> Option<String> {
     None

@@ -3,7 +3,7 @@
 //! says, and touches no device.
 
 mod answer;
-mod child;
+pub(crate) mod child;
 mod work;
 
 use std::collections::{BTreeMap, VecDeque};

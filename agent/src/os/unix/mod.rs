@@ -2,6 +2,7 @@
 //! `guard` is the agent's hold on a shepherd, `reins` the shepherd's hold on its program,
 //! `lowly` the agent's hold on a rehearsal.
 
+mod access;
 mod guard;
 mod lowly;
 mod memory;
@@ -14,6 +15,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
+pub use access::{device_files, others_may_read};
 pub use guard::Guard;
 pub use lowly::Lowly;
 pub use memory::{memory_limit, oom_kills};

@@ -13,16 +13,11 @@ use crate::error::{Error, Exit};
 use crate::signals::Asked;
 use crate::{embedded, local, out};
 
-#[derive(Debug, clap::Subcommand)]
-pub enum Verb {
-    /// Run the agent of this host until it is asked to end; attempts go on without it
-    ///
-    /// Its folder is DATA/agents/NAME. Without --coordinator it uses the one that runs on the data folder.
-    Run(RunArgs),
-}
-
+/// Run the agent of this host until it is asked to end; attempts go on without it
+///
+/// Its folder is DATA/agents/NAME. Without --coordinator it uses the one that runs on the data folder.
 #[derive(Debug, clap::Args)]
-pub struct RunArgs {
+pub struct Args {
     /// Host file: name, interpreter, data sets, devices
     #[arg(long, value_name = "FILE", required_unless_present = "fleet", conflicts_with_all = ["fleet", "host"])]
     pub config: Option<PathBuf>,
@@ -34,8 +29,7 @@ pub struct RunArgs {
     pub host: Option<String>,
 }
 
-pub async fn run(verb: Verb, context: &Context) -> Result<Exit, Error> {
-    let Verb::Run(args) = verb;
+pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
     let config = config(&args)?;
     let coordinator = match context
         .coordinator
@@ -115,7 +109,7 @@ fn announce(context: &Context, name: &str, coordinator: &str) -> Result<(), Erro
     out::print(&format!("agent {name} ready, coordinator {coordinator}"))
 }
 
-fn config(args: &RunArgs) -> Result<HostConfig, Error> {
+fn config(args: &Args) -> Result<HostConfig, Error> {
     if let Some(file) = &args.config {
         return local::read_host(file);
     }

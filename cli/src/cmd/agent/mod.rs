@@ -1,0 +1,20 @@
+//! `sweep agent ...`: the agent of this host, and whether this host can be one.
+
+pub mod doctor;
+pub mod run;
+
+use crate::context::Context;
+use crate::error::{Error, Exit};
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Verb {
+    Run(run::Args),
+    Doctor(doctor::Args),
+}
+
+pub async fn run(verb: Verb, context: &Context) -> Result<Exit, Error> {
+    match verb {
+        Verb::Run(args) => run::run(args, context).await,
+        Verb::Doctor(args) => doctor::run(args, context).await,
+    }
+}
