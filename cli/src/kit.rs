@@ -3,8 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use jobs::Spec;
-
 use crate::error::Error;
 
 /// A folder with this file is a kit.
@@ -54,14 +52,6 @@ fn candidates(
 
 fn absolute(folder: PathBuf) -> PathBuf {
     std::path::absolute(&folder).unwrap_or(folder)
-}
-
-/// Does a program of the sweep name the kit?
-pub fn is_needed(spec: &Spec) -> bool {
-    spec.stages
-        .iter()
-        .flat_map(|stage| stage.run.iter().chain(stage.env.values()))
-        .any(|text| text.contains("{kit}"))
 }
 
 /// What to say when it is needed and nowhere.

@@ -35,7 +35,7 @@ impl Loaded {
     /// All that travels with it: the kit, too, where its programs use one and there is one here.
     pub fn travelling(&self, path: &Path) -> Result<Vec<Source>, Error> {
         let mut all = self.sources.clone();
-        if kit::is_needed(&self.plan.spec)
+        if self.plan.spec.uses_kit()
             && let Some(folder) = kit::find(Some(path))?
         {
             all.extend(staging::kit(&folder)?);

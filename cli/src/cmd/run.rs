@@ -88,7 +88,7 @@ fn check_kit(args: &Args, loaded: &Loaded, hosts: &[HostConfig]) -> Result<(), E
     let wanted = hosts
         .iter()
         .any(|host| host.kit.is_none() && host.devices.iter().any(|device| !device.simulated));
-    if wanted && kit::is_needed(&loaded.plan.spec) && kit::find(Some(&args.file))?.is_none() {
+    if wanted && loaded.plan.spec.uses_kit() && kit::find(Some(&args.file))?.is_none() {
         return Err(kit::missing());
     }
     Ok(())

@@ -134,8 +134,7 @@ fn row(
 }
 
 fn lacks(host: &Host, require: &[String]) -> Vec<String> {
-    let labels = &host.record.labels;
-    let lacks = require.iter().filter(|label| !labels.contains(label));
+    let lacks = require.iter().filter(|label| !host.labels.contains(*label));
     lacks.cloned().collect()
 }
 

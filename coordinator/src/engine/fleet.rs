@@ -15,11 +15,15 @@ use super::Stack;
 /// Silent for so many heartbeats: no new work goes there until it is heard of again.
 const SILENT_AFTER: u32 = 3;
 
+/// What some recipes need and some hosts lack.
+const PACKAGES: [&str; 1] = ["bitsandbytes"];
+
 /// So many faults in a row put a device into quarantine.
 const FAULTS: u32 = 2;
 
 pub struct Host {
     pub record: HostRecord,
+    /// Its own, and `package:NAME` for what its Python may have.
     pub labels: BTreeSet<String>,
     pub classes: Vec<DeviceClass>,
     /// By device: what arms of a comparison must share.
@@ -61,9 +65,10 @@ impl Host {
             .iter()
             .map(|device| proto::convert::device_class(&record, device))
             .collect();
+        let stack = Stack::of_new(record.rehearsals, seen);
         Self {
-            labels: record.labels.iter().cloned().collect(),
-            stack: Stack::of_new(record.rehearsals, seen),
+            labels: labels(&record, &stack),
+            stack,
             class_names: classes.iter().map(proto::convert::host_class).collect(),
             classes,
             record,
@@ -75,6 +80,12 @@ impl Host {
             succeeded: 0,
             faults: BTreeMap::new(),
         }
+    }
+
+    /// Its agent has looked what its Python can.
+    pub fn set_stack(&mut self, stack: Stack) {
+        self.labels = labels(&self.record, &stack);
+        self.stack = stack;
     }
 
     /// Stops listening to the session that speaks for the host, if there is one.
@@ -140,6 +151,15 @@ impl Host {
     pub fn class(&self) -> &str {
         self.class_names.first().map_or("", String::as_str)
     }
+}
+
+/// The host's own, and the packages that its Python may have.
+fn labels(record: &HostRecord, stack: &Stack) -> BTreeSet<String> {
+    let packages = PACKAGES
+        .iter()
+        .filter(|package| stack.may_have(package))
+        .map(|package| format!("package:{package}"));
+    record.labels.iter().cloned().chain(packages).collect()
 }
 
 #[cfg(test)]

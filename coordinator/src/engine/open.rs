@@ -228,8 +228,23 @@ pub fn required(plan: &jobs::Plan, trial: &jobs::Trial) -> Vec<String> {
         _ => None,
     };
     let all = plan.spec.place.require.iter();
-    all.map(|one| label(one).unwrap_or_else(|| one.clone()))
-        .collect()
+    let mut all: Vec<String> = all
+        .map(|one| label(one).unwrap_or_else(|| one.clone()))
+        .collect();
+    // Of its own programs only their author knows what they import.
+    if plan.spec.uses_kit() && needs_bitsandbytes(&plan.settings(trial)) {
+        all.push("package:bitsandbytes".to_owned());
+    }
+    all
+}
+
+/// Weights of 4 or 8 bits, and the optimizers whose state is one of 8 bits or paged.
+fn needs_bitsandbytes(settings: &jobs::Params) -> bool {
+    let word = |key: &str| settings.get(key).and_then(Value::as_str).unwrap_or("");
+    let optimizer = word("optimizer");
+    matches!(word("quant"), "nf4" | "fp4" | "int8")
+        || optimizer.contains("8bit")
+        || optimizer.contains("paged")
 }
 
 fn own_value(plan: &jobs::Plan, trial: &jobs::Trial, key: &str) -> Option<String> {

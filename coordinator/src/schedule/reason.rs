@@ -208,6 +208,10 @@ impl fmt::Display for WaitReason {
                 match label.split_once(':') {
                     Some(("dataset", name)) => write!(out, "the dataset `{name}`"),
                     Some(("model", name)) => write!(out, "the weights of the model `{name}`"),
+                    Some(("package", name)) => write!(
+                        out,
+                        "the Python package `{name}`, which this recipe needs (`sweep agent doctor` there says more)"
+                    ),
                     _ => write!(out, "the label `{label}`"),
                 }
             }
@@ -367,6 +371,10 @@ mod tests {
         assert_eq!(
             said("model:a/b", Some("box")),
             "box does not have the weights of the model `a/b`"
+        );
+        assert!(
+            said("package:bitsandbytes", Some("box"))
+                .starts_with("box does not have the Python package `bitsandbytes`, which")
         );
         assert_eq!(
             said("gold", Some("box")),

@@ -196,6 +196,19 @@ impl Spec {
         self.stages.iter().find(|stage| stage.kind == kind)
     }
 
+    /// Whether a program of it is one of the kit, or uses it.
+    #[must_use]
+    pub fn uses_kit(&self) -> bool {
+        let texts = |stage: &Stage| {
+            stage
+                .run
+                .iter()
+                .chain(stage.env.values())
+                .any(|text| text.contains("{kit}"))
+        };
+        self.stages.iter().any(texts)
+    }
+
     /// The only kind of device that its jobs may have, if one is: a sweep with a model and without a word on it wants a
     /// GPU.
     #[must_use]

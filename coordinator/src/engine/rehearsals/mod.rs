@@ -64,6 +64,15 @@ impl Stack {
         Self::Looking(now)
     }
 
+    /// False only where the host's Python was looked at and has no such package.
+    pub fn may_have(&self, package: &str) -> bool {
+        let Self::Can(stack) = self else {
+            return true;
+        };
+        let names = stack.split(", ").filter_map(|one| one.split(' ').next());
+        names.into_iter().any(|name| name == package)
+    }
+
     pub fn can(&self) -> Option<&str> {
         match self {
             Self::Can(stack) => Some(stack),

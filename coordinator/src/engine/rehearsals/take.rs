@@ -34,10 +34,10 @@ impl State {
         };
         let held_there = can.held.clone();
         let before = known.stack.can().map(str::to_owned);
-        known.stack = match can.stack.as_str() {
+        known.set_stack(match can.stack.as_str() {
             "" => Stack::Cannot(can.why_not),
             stack => Stack::Can(stack.to_owned()),
-        };
+        });
         let now_can = known.stack.can().map(str::to_owned);
         if before != now_can {
             // Another stack, another chance; but what was too little memory is too little still.
