@@ -14,6 +14,7 @@ mod logging;
 mod out;
 mod pretend;
 mod render;
+mod service;
 mod signals;
 mod staging;
 mod sweep_file;

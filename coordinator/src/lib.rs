@@ -13,4 +13,4 @@ mod running;
 pub mod schedule;
 pub mod store;
 
-pub use running::{Options, Running, StartError, start};
+pub use running::{Options, Pulse, Running, StartError, start};

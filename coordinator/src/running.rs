@@ -148,7 +148,25 @@ async fn serve(
         .await
 }
 
+/// Whether the one writer of state still works through what it is asked.
+#[derive(Clone)]
+pub struct Pulse(EngineHandle);
+
+impl Pulse {
+    /// Comes back once it has. Of an engine that has ended it never does.
+    pub async fn beat(&self) {
+        if self.0.read(|_| Ok(())).await.is_err() {
+            std::future::pending().await
+        }
+    }
+}
+
 impl Running {
+    #[must_use]
+    pub fn pulse(&self) -> Pulse {
+        Pulse(self.engine.clone())
+    }
+
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

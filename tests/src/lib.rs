@@ -21,7 +21,7 @@ mod wrong_clock;
 pub use binary::{project, sweep_binary};
 pub use document::{all_succeeded, attempts, job, jobs, text};
 pub use host::Host;
-pub use processes::{attempt_processes, kill9, living, shepherd_of, terminate};
+pub use processes::{attempt_processes, freeze, kill9, living, shepherd_of, terminate, thaw};
 pub use proxy::Proxy;
 pub use random::Random;
 pub use room::Room;

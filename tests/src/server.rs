@@ -316,6 +316,11 @@ impl Agent {
         crate::processes::thaw(self.server.id());
     }
 
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.server.id()
+    }
+
     pub fn kill9(&mut self) {
         self.server.kill9();
     }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::error::{Error, Exit};
+use crate::service::Told;
 use crate::signals::Asked;
 use crate::{embedded, out};
 
@@ -102,11 +103,17 @@ async fn serve(args: &RunArgs, context: &Context) -> Result<Exit, Error> {
     } else {
         out::print(&format!("coordinator ready at {address}"))?;
     }
+    let pulse = running.pulse();
+    let told = Told::ready(move || {
+        let pulse = pulse.clone();
+        async move { pulse.beat().await }
+    });
     tokio::select! {
         () = asked.again() => {}
         // Nothing is left of it that could be stopped.
         error = running.failed() => return Err(embedded::start_error(&error)),
     }
+    drop(told);
     tokio::select! {
         stopped = embedded::stop(running) => stopped.map(|()| Exit::DONE),
         // What was acknowledged is on the disk: leaving at once loses nothing.

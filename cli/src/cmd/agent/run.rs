@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
 use crate::error::{Error, Exit};
+use crate::service::Told;
 use crate::signals::Asked;
 use crate::{embedded, local, out};
 
@@ -59,6 +60,8 @@ pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
     let mut asked = Asked::listen()?;
     let mut agent = tokio::spawn(agent::run(options));
     let mut ready = Some(ready);
+    // Attempts of before are looked after from here on, also while no coordinator can be reached.
+    let told = Told::ready(|| async {});
     loop {
         tokio::select! {
             ended = &mut agent => return ended_by_itself(&name, ended),
@@ -72,6 +75,7 @@ pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
             }
         }
     }
+    drop(told);
     shutdown.cancel();
     let quick = async {
         asked.again().await;
