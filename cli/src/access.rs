@@ -49,7 +49,11 @@ impl Access {
             None => own_authority,
         };
         let authority = match authority {
-            Some(authority) => authority,
+            Some(authority) => {
+                let checked = trust::check(url, &authority, token.pin());
+                checked.map_err(|error| trust_error(&error))?;
+                authority
+            }
             None => trust::authority(url, token.pin()).map_err(|error| trust_error(&error))?,
         };
         Ok(Granted {
@@ -119,7 +123,9 @@ pub fn trust_error(error: &TrustError) -> Error {
             url: address.clone(),
             why: why.clone(),
         },
-        TrustError::Untrusted { .. } | TrustError::NoToken(_) | TrustError::Refused(_) => Error::Refused(text),
+        TrustError::Untrusted { .. } | TrustError::NoToken(_) | TrustError::Refused(_) => {
+            Error::Refused(text)
+        }
         TrustError::File { .. } | TrustError::Address(_) => Error::BadInput(text),
         TrustError::Disk(_) | TrustError::Key(_) => Error::Failed(text),
     }
@@ -144,7 +150,9 @@ impl Bearer {
 impl Interceptor for Bearer {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         if let Some(value) = &self.0 {
-            request.metadata_mut().insert("authorization", value.clone());
+            request
+                .metadata_mut()
+                .insert("authorization", value.clone());
         }
         Ok(request)
     }

@@ -44,7 +44,10 @@ impl Clients {
         let mut endpoint = Endpoint::from_shared(url.to_owned()).map_err(wrong)?;
         if let Some(credentials) = &granted.credentials {
             endpoint = endpoint.tls_config(credentials.tls()).map_err(|error| {
-                Error::BadInput(format!("failed to use the CA's certificate: {}", Error::chain(&error)))
+                Error::BadInput(format!(
+                    "failed to use the CA's certificate: {}",
+                    Error::chain(&error)
+                ))
             })?;
         }
         let endpoint = endpoint

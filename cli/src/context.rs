@@ -104,7 +104,15 @@ mod tests {
         let good = |text| coordinator_url(text).ok();
         assert_eq!(good("127.0.0.1:70"), Some("http://127.0.0.1:70".into()));
         assert_eq!(good("http://[::1]:70/"), Some("http://[::1]:70".into()));
-        for bad in ["127.0.0.1", "http://", "https://", "https://x", "ftp://x:1", "", "http://x:1/y"] {
+        for bad in [
+            "127.0.0.1",
+            "http://",
+            "https://",
+            "https://x",
+            "ftp://x:1",
+            "",
+            "http://x:1/y",
+        ] {
             assert!(
                 matches!(coordinator_url(bad), Err(Error::BadInput(_))),
                 "{bad}"

@@ -93,7 +93,9 @@ pub fn trust_error(error: &TrustError) -> Error {
         TrustError::Disk(store) => store_error(store),
         TrustError::Exists(_) | TrustError::Denied(_) => Error::Refused(text),
         TrustError::Request => Error::BadInput(text),
-        TrustError::Damaged { .. } | TrustError::Certificate(_) | TrustError::Random(_) => Error::Failed(text),
+        TrustError::Damaged { .. } | TrustError::Certificate(_) | TrustError::Random(_) => {
+            Error::Failed(text)
+        }
     }
 }
 

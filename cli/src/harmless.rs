@@ -92,7 +92,12 @@ mod tests {
 
     #[test]
     fn colours_and_letters_pass_and_nothing_else_does() {
-        for same in ["a\tb\r\n", "\u{1b}[1;31mred\u{1b}[0m", "é → ü 漢", "100% |####|\r"] {
+        for same in [
+            "a\tb\r\n",
+            "\u{1b}[1;31mred\u{1b}[0m",
+            "é → ü 漢",
+            "100% |####|\r",
+        ] {
             assert_eq!(text(same), same);
         }
         for (bad, shown) in [

@@ -30,14 +30,17 @@ pub fn start(cli: &Cli) {
         .with_writer(std::io::stderr)
         .with_ansi(colour)
         .with_target(false)
-        .fmt_fields(debug_fn(|writer, field, value| {
-            let text = format!("{value:?}");
-            let text = one_line(&text);
-            match field.name() {
-                "message" => write!(writer, "{text}"),
-                name => write!(writer, "{name}={text}"),
-            }
-        }).delimited(" "))
+        .fmt_fields(
+            debug_fn(|writer, field, value| {
+                let text = format!("{value:?}");
+                let text = one_line(&text);
+                match field.name() {
+                    "message" => write!(writer, "{text}"),
+                    name => write!(writer, "{name}={text}"),
+                }
+            })
+            .delimited(" "),
+        )
         .init();
     if let Some(error) = wrong {
         tracing::warn!("SWEEP_LOG is not a log level or filter ({error}); using `{level}`");

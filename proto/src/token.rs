@@ -98,7 +98,14 @@ mod tests {
     fn what_is_no_token_is_refused_without_being_repeated() {
         let text = Token::new([7; 32], [9; 32]).text();
         let text = text.expose_secret();
-        for bad in ["", "sweep_", "hunter2", &text[..91], &format!("{text}A"), &text[6..]] {
+        for bad in [
+            "",
+            "sweep_",
+            "hunter2",
+            &text[..91],
+            &format!("{text}A"),
+            &text[6..],
+        ] {
             let error = Token::parse(bad).unwrap_err().to_string();
             assert!(bad.len() < 7 || !error.contains(bad), "{error}");
         }

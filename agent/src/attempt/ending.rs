@@ -122,12 +122,9 @@ fn ended_from_outside(why: Why, evidence: &Evidence<'_>) -> (AttemptOutcome, Str
             (AttemptOutcome::Interrupted, what.to_owned())
         }
         Why::ShepherdLost => {
-            let what = match evidence.facts.not_started.as_deref() {
-                Some(what) => what,
-                None => {
-                    "its shepherd was killed or lost with the host, and what it had started was ended"
-                }
-            };
+            let what = evidence.facts.not_started.as_deref().unwrap_or(
+                "its shepherd was killed or lost with the host, and what it had started was ended",
+            );
             (AttemptOutcome::Interrupted, what.to_owned())
         }
     };

@@ -35,7 +35,9 @@ pub async fn identity(
     // The same words start the agent every time: a token that has been used for what lies here is not used again.
     let used = place.read("joined");
     if let Some(mut held) = place.held()
-        && mark.as_ref().is_none_or(|mark| used.as_deref() == Some(mark))
+        && mark
+            .as_ref()
+            .is_none_or(|mark| used.as_deref() == Some(mark))
     {
         if let Some(authority) = admission.authority {
             held.authority = authority;
@@ -63,7 +65,7 @@ pub async fn identity(
         };
         match asked.once(admission.authority.as_deref()).await {
             Ok((certificate, authority)) => {
-                place.keep(&certificate, &authority, &mark)?;
+                place.keep(&certificate, &key, &authority, &mark)?;
                 tracing::info!(host, coordinator = address, "joined");
                 return Ok(Credentials {
                     authority,
@@ -92,10 +94,14 @@ impl Asked<'_> {
     /// Certificate and CA.
     async fn once(&self, given: Option<&str>) -> Result<(String, String), TrustError> {
         let authority = match given {
-            Some(authority) => authority.to_owned(),
+            Some(authority) => {
+                pin::check(self.address, authority, self.token.pin())?;
+                authority.to_owned()
+            }
             None => {
                 let (address, wanted) = (self.address.to_owned(), self.token.pin());
-                let found = tokio::task::spawn_blocking(move || pin::authority(&address, wanted)).await;
+                let found =
+                    tokio::task::spawn_blocking(move || pin::authority(&address, wanted)).await;
                 found.map_err(|error| self.unreachable(error.to_string()))??
             }
         };
@@ -157,12 +163,13 @@ impl Place {
         std::fs::read_to_string(self.0.join(name)).ok()
     }
 
+    /// Certificate and key lie in one file, so they always belong together.
     fn held(&self) -> Option<Credentials> {
-        let own = (self.read("host.pem")?, self.read("host.key")?);
+        let own = self.read("host.pem")?;
         let authority = self.read("ca.pem")?;
         Some(Credentials {
             authority,
-            own: Some(own),
+            own: Some((own.clone(), own)),
         })
     }
 
@@ -192,13 +199,16 @@ impl Place {
         Ok(key)
     }
 
-    /// `joined` goes last: without it all of this is asked for again.
-    fn keep(&self, certificate: &str, authority: &str, mark: &str) -> Result<(), TrustError> {
-        if let Some(key) = self.read("new.key") {
-            self.write("host.key", &key)?;
-        }
-        self.write("host.pem", certificate)?;
+    /// `joined` goes last: without it all of this is asked for again, with the same key.
+    fn keep(
+        &self,
+        certificate: &str,
+        key: &KeyPair,
+        authority: &str,
+        mark: &str,
+    ) -> Result<(), TrustError> {
         self.write("ca.pem", authority)?;
+        self.write("host.pem", &format!("{certificate}{}", key.serialize_pem()))?;
         self.write("joined", mark)?;
         Ok(())
     }

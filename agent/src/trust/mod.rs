@@ -15,7 +15,7 @@ use thiserror::Error;
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
 pub use identity::identity;
-pub use pin::authority;
+pub use pin::{authority, check};
 pub use secret::read_token;
 
 use crate::durable::DiskError;

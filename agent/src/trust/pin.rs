@@ -11,6 +11,7 @@ use proto::token::{Pin, certificate_pem};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
@@ -68,8 +69,23 @@ pub fn authority(address: &str, pin: Pin) -> Result<String, TrustError> {
     let shown = tls.peer_certificates().unwrap_or_default();
     match pinned(shown, &pin) {
         Some(found) => Ok(certificate_pem(found)),
-        None => Err(untrusted("it does not show the CA that the token names".into())),
+        None => Err(untrusted(
+            "it does not show the CA that the token names".into(),
+        )),
     }
+}
+
+/// Is this the authority (PEM) that the token is for?
+pub fn check(address: &str, authority: &str, pin: Pin) -> Result<(), TrustError> {
+    let why = match CertificateDer::from_pem_slice(authority.as_bytes()) {
+        Ok(der) if Pin::from(Sha256::digest(&der)) == pin => return Ok(()),
+        Ok(_) => "the CA's file is not the CA that the token was made by",
+        Err(_) => "the CA's file has no certificate (PEM)",
+    };
+    Err(TrustError::Untrusted {
+        address: address.to_owned(),
+        why: why.to_owned(),
+    })
 }
 
 fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
@@ -88,7 +104,9 @@ fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
 }
 
 fn pinned<'a, 'd>(shown: &'a [CertificateDer<'d>], pin: &Pin) -> Option<&'a CertificateDer<'d>> {
-    shown.iter().find(|one| Pin::from(Sha256::digest(one)) == *pin)
+    shown
+        .iter()
+        .find(|one| Pin::from(Sha256::digest(one)) == *pin)
 }
 
 #[derive(Debug)]
@@ -107,13 +125,15 @@ impl ServerCertVerifier for Pinned {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let authority = pinned(intermediates, &self.pin);
-        let authority = authority.ok_or(Error::InvalidCertificate(CertificateError::UnknownIssuer))?;
+        let authority =
+            authority.ok_or(Error::InvalidCertificate(CertificateError::UnknownIssuer))?;
         let mut roots = RootCertStore::empty();
         roots.add(authority.clone().into_owned())?;
         // From here on it is as if the file had been given: signature, time and name are checked as ever.
-        let verifier = WebPkiServerVerifier::builder_with_provider(roots.into(), self.provider.clone())
-            .build()
-            .map_err(|error| Error::General(error.to_string()))?;
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(roots.into(), self.provider.clone())
+                .build()
+                .map_err(|error| Error::General(error.to_string()))?;
         verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
     }
 
@@ -138,13 +158,29 @@ impl ServerCertVerifier for Pinned {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_of_another_authority_is_refused() {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let made = rcgen::CertificateParams::default()
+            .self_signed(&key)
+            .unwrap();
+        let pin = Pin::from(Sha256::digest(made.der()));
+        assert!(check("https://x:1", &made.pem(), pin).is_ok());
+        for (file, pin) in [(made.pem(), [0; 32]), ("nonsense".to_owned(), pin)] {
+            let error = check("https://x:1", &file, pin).unwrap_err();
+            assert!(matches!(error, TrustError::Untrusted { .. }), "{error}");
+        }
+    }
 
     #[test]
     fn an_address_must_have_a_host_and_a_port() {

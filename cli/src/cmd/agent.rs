@@ -33,7 +33,13 @@ pub struct RunArgs {
     pub fleet: Option<PathBuf>,
     /// Join token, for the first start with an https:// coordinator. Others of this machine see it in the list of
     /// processes; it is used up by then, but --token-file and SWEEP_JOIN_TOKEN keep it to yourself
-    #[arg(long, value_name = "TOKEN", env = "SWEEP_JOIN_TOKEN", hide_env_values = true, conflicts_with = "token_file")]
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "SWEEP_JOIN_TOKEN",
+        hide_env_values = true,
+        conflicts_with = "token_file"
+    )]
     pub token: Option<String>,
     /// File with the join token, which only its owner may read
     #[arg(long, value_name = "FILE", env = "SWEEP_JOIN_TOKEN_FILE")]
@@ -134,7 +140,12 @@ fn admission(args: &RunArgs) -> Result<Admission, Error> {
         Token::parse(text).map_err(wrong)
     };
     // An empty variable is an unset one.
-    let token = args.token.as_ref().filter(|text| !text.is_empty()).map(given).transpose()?;
+    let token = args
+        .token
+        .as_ref()
+        .filter(|text| !text.is_empty())
+        .map(given)
+        .transpose()?;
     let token = match (token, &args.token_file) {
         (None, Some(file)) if !file.as_os_str().is_empty() => {
             Some(agent::trust::read_token(file).map_err(|error| access::trust_error(&error))?)
@@ -142,7 +153,9 @@ fn admission(args: &RunArgs) -> Result<Admission, Error> {
         (token, _) => token,
     };
     let authority = args.ca.as_ref().filter(|file| !file.as_os_str().is_empty());
-    let authority = authority.map(|file| access::authority_of(file)).transpose()?;
+    let authority = authority
+        .map(|file| access::authority_of(file))
+        .transpose()?;
     Ok(Admission { token, authority })
 }
 

@@ -3,9 +3,9 @@
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use crate::harmless::Harmless;
 use crate::args::Cli;
 use crate::error::{Error, Exit};
+use crate::harmless::Harmless;
 use crate::out;
 
 /// Print the completion script of a shell

@@ -19,7 +19,8 @@ pub fn run(args: InitArgs, context: &Context) -> Result<Exit, Error> {
         check(name)?;
     }
     let now = agent::clock::unix_ms();
-    let made = trust::init(&context.data, &names, now).map_err(|error| embedded::trust_error(&error))?;
+    let made =
+        trust::init(&context.data, &names, now).map_err(|error| embedded::trust_error(&error))?;
     let document = json!({
         "folder": made.folder,
         "fingerprint": made.fingerprint,
@@ -72,5 +73,7 @@ fn own_name() -> String {
     let read = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let named = read.or_else(|| std::env::var("COMPUTERNAME").ok());
     let named = named.map(|name| name.trim().to_owned());
-    named.filter(|name| check(name).is_ok()).unwrap_or_else(|| "localhost".to_owned())
+    named
+        .filter(|name| check(name).is_ok())
+        .unwrap_or_else(|| "localhost".to_owned())
 }

@@ -64,7 +64,9 @@ pub struct RotateArgs {
 /// `30d`, `12h`, `45m`, `90s`.
 fn lasting(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is not a time: write 30d, 12h, 45m or 90s");
-    let (figure, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
+    let (figure, unit) = text
+        .split_at_checked(text.len().saturating_sub(1))
+        .ok_or_else(wrong)?;
     let unit = match unit {
         "d" => 24 * 3600,
         "h" => 3600,
@@ -89,12 +91,14 @@ pub async fn run(verb: Verb, context: &Context) -> Result<Exit, Error> {
                 host: args.host.unwrap_or_default(),
                 lasts_ms: ms(args.expires),
             };
-            let reply = clients::ask(context, async |to| to.trust().create_token(request).await).await?;
+            let reply =
+                clients::ask(context, async |to| to.trust().create_token(request).await).await?;
             out::document(context, &reply, |reply| reply.token.clone())?;
             tell(context, reply.entry.as_ref());
         }
         Verb::List => {
-            let ask = async |to: &clients::Clients| to.trust().list_tokens(ListTokensRequest {}).await;
+            let ask =
+                async |to: &clients::Clients| to.trust().list_tokens(ListTokensRequest {}).await;
             let reply = clients::ask(context, ask).await?;
             out::document(context, &reply, |reply| render::token::text(&reply.tokens))?;
         }
@@ -103,7 +107,8 @@ pub async fn run(verb: Verb, context: &Context) -> Result<Exit, Error> {
                 name: args.name.clone(),
                 host: args.host,
             };
-            let reply = clients::ask(context, async |to| to.trust().revoke_token(request).await).await?;
+            let reply =
+                clients::ask(context, async |to| to.trust().revoke_token(request).await).await?;
             out::document(context, &reply, |_| format!("revoked {}", args.name))?;
         }
         Verb::Rotate(args) => {
@@ -111,7 +116,8 @@ pub async fn run(verb: Verb, context: &Context) -> Result<Exit, Error> {
                 name: args.name,
                 lasts_ms: ms(args.expires),
             };
-            let reply = clients::ask(context, async |to| to.trust().rotate_token(request).await).await?;
+            let reply =
+                clients::ask(context, async |to| to.trust().rotate_token(request).await).await?;
             out::document(context, &reply, |reply| reply.token.clone())?;
             tell(context, reply.entry.as_ref());
         }
@@ -120,7 +126,9 @@ pub async fn run(verb: Verb, context: &Context) -> Result<Exit, Error> {
 }
 
 fn ms(time: Option<Duration>) -> u64 {
-    time.map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    time.map_or(0, |time| {
+        u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+    })
 }
 
 fn tell(context: &Context, entry: Option<&TokenDocument>) {
@@ -134,7 +142,10 @@ fn tell(context: &Context, entry: Option<&TokenDocument>) {
         _ => format!("role {}", entry.role),
     };
     let name = &entry.name;
-    out::note(context, &format!("{name}: {what}, good {until}; it is not shown again"));
+    out::note(
+        context,
+        &format!("{name}: {what}, good {until}; it is not shown again"),
+    );
 }
 
 #[cfg(test)]
@@ -143,9 +154,22 @@ mod tests {
 
     #[test]
     fn a_time_has_a_unit() {
-        assert_eq!(lasting("30d").map(|time| time.as_secs()), Ok(30 * 24 * 3600));
+        assert_eq!(
+            lasting("30d").map(|time| time.as_secs()),
+            Ok(30 * 24 * 3600)
+        );
         assert_eq!(lasting("90s").map(|time| time.as_secs()), Ok(90));
-        for bad in ["", "30", "d", "0d", "-1d", "1.5h", "1w", "9999999999d", "3é"] {
+        for bad in [
+            "",
+            "30",
+            "d",
+            "0d",
+            "-1d",
+            "1.5h",
+            "1w",
+            "9999999999d",
+            "3é",
+        ] {
             assert!(lasting(bad).is_err(), "{bad}");
         }
     }

@@ -163,7 +163,11 @@ impl Session {
                 Ok(Some(message)) => {
                     if let Err(error) = self.take(message).await {
                         // Ending the stream makes the agent dial again and go on from what is here.
-                        tracing::warn!(host = self.host, error = error.message(), "the session is ended");
+                        tracing::warn!(
+                            host = self.host,
+                            error = error.message(),
+                            "the session is ended"
+                        );
                         told = Some(error);
                         break;
                     }
@@ -188,8 +192,14 @@ impl Session {
         if let Some(trust) = &self.api.trust
             && !trust.still_trusts(&self.caller)
         {
-            audit::refused(&self.caller, "session", "its certificate was revoked or replaced");
-            return Err(Status::unauthenticated("the host's certificate was revoked or replaced"));
+            audit::refused(
+                &self.caller,
+                "session",
+                "its certificate was revoked or replaced",
+            );
+            return Err(Status::unauthenticated(
+                "the host's certificate was revoked or replaced",
+            ));
         }
         match message.message {
             Some(Message::Heartbeat(beat)) => self.api.engine.tell(Command::Heartbeat {
@@ -234,13 +244,19 @@ impl Session {
     /// nobody knows can have no log, but its event is let through, so that the agent may forget it.
     async fn is_own(&self, id: &AttemptId, of_nobody: bool) -> Result<(), Status> {
         let known = |own: &Mutex<HashSet<AttemptId>>| {
-            own.lock().unwrap_or_else(PoisonError::into_inner).contains(id)
+            own.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .contains(id)
         };
         if known(&self.own) {
             return Ok(());
         }
         let wanted = id.clone();
-        let owner = self.api.engine.read(move |state: &mut State| state.owner(&wanted)).await?;
+        let owner = self
+            .api
+            .engine
+            .read(move |state: &mut State| state.owner(&wanted))
+            .await?;
         match owner {
             Some(owner) if owner == self.host => {
                 let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);

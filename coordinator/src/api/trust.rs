@@ -6,8 +6,9 @@ use std::sync::Arc;
 use proto::time::rfc3339;
 use proto::v1::trust_server::Trust as Service;
 use proto::v1::{
-    CreateTokenReply, CreateTokenRequest, JoinReply, JoinRequest, ListTokensReply, ListTokensRequest,
-    RevokeTokenReply, RevokeTokenRequest, RotateTokenReply, RotateTokenRequest, TokenDocument,
+    CreateTokenReply, CreateTokenRequest, JoinReply, JoinRequest, ListTokensReply,
+    ListTokensRequest, RevokeTokenReply, RevokeTokenRequest, RotateTokenReply, RotateTokenRequest,
+    TokenDocument,
 };
 use secrecy::ExposeSecret as _;
 use tonic::{Request, Response, Status};
@@ -34,12 +35,19 @@ impl Service for Api {
     async fn join(&self, request: Request<JoinRequest>) -> Result<Response<JoinReply>, Status> {
         let trust = self.trusting()?;
         let caller = Caller::of(request.extensions());
-        let JoinRequest { token, host, request } = request.into_inner();
+        let JoinRequest {
+            token,
+            host,
+            request,
+        } = request.into_inner();
         let (keeper, name) = (trust.clone(), host.clone());
         let joined = blocking(move || keeper.join(&token, &name, &request, clock::now_ms())).await;
         match joined {
             Ok(joined) => {
-                let how = format!("host {host} with token {}, certificate {}", joined.token, joined.serial);
+                let how = format!(
+                    "host {host} with token {}, certificate {}",
+                    joined.token, joined.serial
+                );
                 audit::done(&caller, "joined", &how);
                 Ok(Response::new(JoinReply {
                     certificate: joined.certificate,
@@ -48,7 +56,11 @@ impl Service for Api {
             }
             Err(status) => {
                 trust.failed(caller.address.map(|at| at.ip()), clock::now_ms());
-                audit::refused(&caller, "join", &format!("host {host}: {}", status.message()));
+                audit::refused(
+                    &caller,
+                    "join",
+                    &format!("host {host}: {}", status.message()),
+                );
                 Err(status)
             }
         }
@@ -94,7 +106,11 @@ impl Service for Api {
         let RevokeTokenRequest { name, host } = request.into_inner();
         let gone = name.clone();
         blocking(move || trust.revoke(&gone, host)).await?;
-        let what = if host { "certificate revoked" } else { "token revoked" };
+        let what = if host {
+            "certificate revoked"
+        } else {
+            "token revoked"
+        };
         audit::done(&caller, what, &name);
         Ok(Response::new(RevokeTokenReply {}))
     }
@@ -123,7 +139,8 @@ fn kind(wanted: &CreateTokenRequest) -> Result<TokenKind, Status> {
         return Ok(TokenKind::Join { host, used: None });
     }
     let role: Result<Role, ()> = wanted.role.parse();
-    let wrong = |()| Status::invalid_argument("a user's token has one of the roles read, submit, admin");
+    let wrong =
+        |()| Status::invalid_argument("a user's token has one of the roles read, submit, admin");
     role.map(|role| TokenKind::User { role }).map_err(wrong)
 }
 
@@ -163,15 +180,28 @@ fn of_host(entry: &HostEntry, now: u64) -> TokenDocument {
 }
 
 fn state(expires_ms: u64, now: u64) -> String {
-    if is_past(expires_ms, now) { "expired" } else { "valid" }.into()
+    if is_past(expires_ms, now) {
+        "expired"
+    } else {
+        "valid"
+    }
+    .into()
 }
 
 fn ending(expires_ms: u64) -> String {
-    if expires_ms == 0 { String::new() } else { rfc3339(expires_ms) }
+    if expires_ms == 0 {
+        String::new()
+    } else {
+        rfc3339(expires_ms)
+    }
 }
 
 fn about(entry: &TokenDocument) -> String {
-    let until = if entry.expires.is_empty() { "until revoked" } else { &entry.expires };
+    let until = if entry.expires.is_empty() {
+        "until revoked"
+    } else {
+        &entry.expires
+    };
     format!("{} {} {} {until}", entry.kind, entry.name, entry.role)
 }
 

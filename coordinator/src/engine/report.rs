@@ -113,12 +113,13 @@ impl State {
             let found = attempts.find(|one| one.number == id.number);
             return Ok(found.map(|one| one.placement.host.to_string()));
         }
-        let kept = self.reader.sweep(*number).map_err(|error| Refusal::from(&error))?;
+        let kept = self
+            .reader
+            .sweep(*number)
+            .map_err(|error| Refusal::from(&error))?;
         let mut attempts = kept.into_iter().flat_map(|kept| kept.attempts);
         let found = attempts.find(|one| {
-            one.trial == id.job.trial
-                && one.kind == id.job.kind.number()
-                && one.number == id.number
+            one.trial == id.job.trial && one.kind == id.job.kind.number() && one.number == id.number
         });
         Ok(found.map(|one| one.host))
     }

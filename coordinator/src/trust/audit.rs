@@ -11,7 +11,10 @@ use super::roles::Role;
 pub enum Who {
     /// On this machine, of a coordinator without TLS: whoever reaches it may do everything.
     Local,
-    User { name: String, role: Role },
+    User {
+        name: String,
+        role: Role,
+    },
     Host {
         name: String,
         /// SHA-256 of the certificate that it showed.
@@ -106,9 +109,19 @@ mod tests {
             },
             address: Some(([127, 0, 0, 1], 80).into()),
         };
-        let text = line(&caller, "cancel", "x\r\naudit: user eve (admin): submit: y\u{1b}[2J\u{202e}");
-        assert!(!text.contains(|c: char| c.is_control() || c == '\u{202e}'), "{text:?}");
-        assert!(text.starts_with("audit: host box\\nroot at 127.0.0.1:80: cancel: x\\r\\n"), "{text}");
+        let text = line(
+            &caller,
+            "cancel",
+            "x\r\naudit: user eve (admin): submit: y\u{1b}[2J\u{202e}",
+        );
+        assert!(
+            !text.contains(|c: char| c.is_control() || c == '\u{202e}'),
+            "{text:?}"
+        );
+        assert!(
+            text.starts_with("audit: host box\\nroot at 127.0.0.1:80: cancel: x\\r\\n"),
+            "{text}"
+        );
         assert!(line(&caller, "x", &"é".repeat(5000)).chars().count() < 600);
     }
 }

@@ -41,7 +41,9 @@ pub struct TokenEntry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenKind {
-    User { role: Role },
+    User {
+        role: Role,
+    },
     /// `host`: the only one that may use it; `used`: the one that has.
     Join {
         host: Option<String>,
@@ -68,19 +70,31 @@ pub struct HostEntry {
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Denied {
-    #[error("the token is not known here, or was revoked; ask for a new one: sweep token create NAME --role ROLE")]
+    #[error(
+        "the token is not known here, or was revoked; ask for a new one: sweep token create NAME --role ROLE"
+    )]
     Unknown,
-    #[error("the token has expired; ask for a new one: sweep token create, or sweep token rotate NAME")]
+    #[error(
+        "the token has expired; ask for a new one: sweep token create, or sweep token rotate NAME"
+    )]
     Expired,
     #[error("the join token was used already; make another one: sweep token create --join")]
     Used,
-    #[error("the join token is for another host; make one for this host: sweep token create --join --host NAME")]
+    #[error(
+        "the join token is for another host; make one for this host: sweep token create --join --host NAME"
+    )]
     OtherHost,
-    #[error("this is a join token, which only lets a host join; a user's token is needed: sweep token create NAME --role ROLE")]
+    #[error(
+        "this is a join token, which only lets a host join; a user's token is needed: sweep token create NAME --role ROLE"
+    )]
     IsJoin,
-    #[error("this is a user's token, which lets no host join; make a join token: sweep token create --join")]
+    #[error(
+        "this is a user's token, which lets no host join; make a join token: sweep token create --join"
+    )]
     IsUser,
-    #[error("a token or host with the name `{0}` is there already; revoke it first, or take another name")]
+    #[error(
+        "a token or host with the name `{0}` is there already; revoke it first, or take another name"
+    )]
     Taken(String),
     #[error("nothing is called `{0}`; `sweep token list` shows all")]
     NoSuch(String),
@@ -118,12 +132,17 @@ impl Book {
 
     /// The host whose certificate this is. The handshake has checked its signature and time.
     pub fn host(&self, certificate: &Digest) -> Option<&HostEntry> {
-        self.hosts.iter().find(|host| host.certificate == *certificate)
+        self.hosts
+            .iter()
+            .find(|host| host.certificate == *certificate)
     }
 
     pub fn add(&mut self, entry: TokenEntry) -> Result<(), Denied> {
         check_name(&entry.name)?;
-        if let TokenKind::Join { host: Some(host), .. } = &entry.kind {
+        if let TokenKind::Join {
+            host: Some(host), ..
+        } = &entry.kind
+        {
             check_name(host)?;
         }
         self.prune(entry.created_ms);
@@ -138,7 +157,13 @@ impl Book {
     }
 
     /// Another text for the same user. Without a time it lasts as long as it was made for.
-    pub fn rotate(&mut self, name: &str, digest: Digest, lasts_ms: u64, now: u64) -> Result<&TokenEntry, Denied> {
+    pub fn rotate(
+        &mut self,
+        name: &str,
+        digest: Digest,
+        lasts_ms: u64,
+        now: u64,
+    ) -> Result<&TokenEntry, Denied> {
         let entry = self.tokens.iter_mut().find(|one| one.name == name);
         let entry = entry.ok_or_else(|| Denied::NoSuch(shown(name)))?;
         if matches!(entry.kind, TokenKind::Join { .. }) {
@@ -148,7 +173,11 @@ impl Book {
         let lasts = if lasts_ms == 0 { before } else { lasts_ms };
         entry.digest = digest;
         entry.created_ms = now;
-        entry.expires_ms = if lasts == 0 { 0 } else { now.saturating_add(lasts) };
+        entry.expires_ms = if lasts == 0 {
+            0
+        } else {
+            now.saturating_add(lasts)
+        };
         Ok(entry)
     }
 
@@ -173,7 +202,13 @@ impl Book {
     /// May this token let this host in with this key? The answer is the token's name. A used one may again for the same
     /// host and key: the answer to the first time may have been lost on its way, and the certificate is of no use to
     /// anybody else.
-    pub fn may_join(&self, digest: &Digest, host: &str, key: &Digest, now: u64) -> Result<&str, Denied> {
+    pub fn may_join(
+        &self,
+        digest: &Digest,
+        host: &str,
+        key: &Digest,
+        now: u64,
+    ) -> Result<&str, Denied> {
         check_name(host)?;
         let entry = self.token(digest, now)?;
         let TokenKind::Join { host: only, used } = &entry.kind else {
@@ -182,7 +217,8 @@ impl Book {
         if only.as_deref().is_some_and(|only| only != host) {
             return Err(Denied::OtherHost);
         }
-        let again = |one: &HostEntry| one.name == host && one.token == entry.name && one.key == *key;
+        let again =
+            |one: &HostEntry| one.name == host && one.token == entry.name && one.key == *key;
         if used.is_some() && !self.hosts.iter().any(again) {
             return Err(Denied::Used);
         }
@@ -217,7 +253,11 @@ pub fn is_past(expires_ms: u64, now: u64) -> bool {
 
 fn check_name(name: &str) -> Result<(), Denied> {
     let right = !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(jobs::is_name_char);
-    if right { Ok(()) } else { Err(Denied::BadName(shown(name))) }
+    if right {
+        Ok(())
+    } else {
+        Err(Denied::BadName(shown(name)))
+    }
 }
 
 /// A name that somebody sent, harmless in a message.

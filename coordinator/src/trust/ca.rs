@@ -5,8 +5,9 @@
 //! and a certificate of a host is good for a client only, never for a server or another authority.
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData as _, SerialNumber,
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName,
+    DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData as _,
+    SerialNumber,
 };
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer};
@@ -88,7 +89,12 @@ impl Authority {
     }
 
     /// The server's certificate, with the authority's own after it: a client that has only the pin finds it there.
-    pub fn server(&self, names: &[String], now: u64, serial: &Serial) -> Result<Signed, TrustError> {
+    pub fn server(
+        &self,
+        names: &[String],
+        now: u64,
+        serial: &Serial,
+    ) -> Result<Signed, TrustError> {
         let key = KeyPair::generate().map_err(TrustError::certificate)?;
         let mut params = params("sweep coordinator", now, SERVER_MS, serial)?;
         params.subject_alt_names = CertificateParams::new(names.to_vec())
@@ -96,7 +102,9 @@ impl Authority {
             .subject_alt_names;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        let made = params.signed_by(&key, &self.issuer).map_err(TrustError::certificate)?;
+        let made = params
+            .signed_by(&key, &self.issuer)
+            .map_err(TrustError::certificate)?;
         Ok(Signed {
             certificate: format!("{}{}", made.pem(), self.pem),
             key: key.serialize_pem(),
@@ -133,7 +141,8 @@ pub struct HostRequest {
 impl HostRequest {
     pub fn read(der: &[u8]) -> Result<Self, TrustError> {
         let der = CertificateSigningRequestDer::from(der.to_vec());
-        let parsed = CertificateSigningRequestParams::from_der(&der).map_err(|_| TrustError::Request)?;
+        let parsed =
+            CertificateSigningRequestParams::from_der(&der).map_err(|_| TrustError::Request)?;
         Ok(Self { parsed })
     }
 
@@ -143,7 +152,12 @@ impl HostRequest {
     }
 }
 
-fn params(name: &str, now: u64, lasts: u64, serial: &Serial) -> Result<CertificateParams, TrustError> {
+fn params(
+    name: &str,
+    now: u64,
+    lasts: u64,
+    serial: &Serial,
+) -> Result<CertificateParams, TrustError> {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, name);
@@ -173,7 +187,9 @@ mod tests {
     fn an_authority_is_read_again_and_signs_what_a_host_asks() {
         let made = make("here", NOW, &[1; 16]).unwrap();
         let authority = Authority::read(&made.certificate, &made.key).unwrap();
-        let server = authority.server(&["localhost".into(), "127.0.0.1".into()], NOW, &[2; 16]).unwrap();
+        let server = authority
+            .server(&["localhost".into(), "127.0.0.1".into()], NOW, &[2; 16])
+            .unwrap();
         assert_eq!(server.certificate.matches("BEGIN CERTIFICATE").count(), 2);
         assert!(!server.certificate.contains("PRIVATE"));
         let key = KeyPair::generate().unwrap();
@@ -187,14 +203,19 @@ mod tests {
             let der = CertificateDer::from_pem_slice(signed.pem.as_bytes()).unwrap();
             assert_eq!(sha256(&der), signed.digest);
             let text = String::from_utf8_lossy(&der).into_owned();
-            assert!(text.contains("box") && !text.contains("evil"), "its own wishes were taken");
+            assert!(
+                text.contains("box") && !text.contains("evil"),
+                "its own wishes were taken"
+            );
         }
     }
 
     #[test]
     fn a_request_with_a_wrong_signature_is_refused() {
         let key = KeyPair::generate().unwrap();
-        let csr = CertificateParams::default().serialize_request(&key).unwrap();
+        let csr = CertificateParams::default()
+            .serialize_request(&key)
+            .unwrap();
         let mut der = csr.der().to_vec();
         assert!(HostRequest::read(&der).is_ok());
         let last = der.len() - 1;

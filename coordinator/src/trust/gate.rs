@@ -79,7 +79,9 @@ fn admit(trust: Option<&Trust>, request: &http::Request<Body>, now: u64) -> Resu
     caller.who = Who::Nobody;
     let path = request.uri().path();
     let Some(need) = need(path) else {
-        return Err(Status::unimplemented("this coordinator has no such rpc; are both sides of one version?"));
+        return Err(Status::unimplemented(
+            "this coordinator has no such rpc; are both sides of one version?",
+        ));
     };
     let refuse = |caller: &Caller, status: Status| {
         audit::refused(caller, path, status.message());
@@ -92,7 +94,9 @@ fn admit(trust: Option<&Trust>, request: &http::Request<Body>, now: u64) -> Resu
     let may_try = trust.allows(address.map(|at| at.ip()), now);
     let too_often = || {
         // Not written down each time: that would be a way to fill the log.
-        Err(Status::resource_exhausted("too many failures from this address; wait a minute"))
+        Err(Status::resource_exhausted(
+            "too many failures from this address; wait a minute",
+        ))
     };
     match need {
         Need::Open if may_try => Ok(caller),
@@ -103,27 +107,37 @@ fn admit(trust: Option<&Trust>, request: &http::Request<Body>, now: u64) -> Resu
                     caller.who = Who::Host { name, certificate };
                     Ok(caller)
                 }
-                None => failed(&caller, Status::unauthenticated(
-                    "the host's certificate was revoked or replaced; make a join token (sweep token create --join) and \
+                None => failed(
+                    &caller,
+                    Status::unauthenticated(
+                        "the host's certificate was revoked or replaced; make a join token (sweep token create --join) and \
                      start the agent with it",
-                )),
+                    ),
+                ),
             },
-            None => failed(&caller, Status::unauthenticated(
-                "this is for hosts that have joined: start the agent with a join token (sweep token create --join)",
-            )),
+            None => failed(
+                &caller,
+                Status::unauthenticated(
+                    "this is for hosts that have joined: start the agent with a join token (sweep token create --join)",
+                ),
+            ),
         },
         Need::Role(_) if !may_try => too_often(),
         Need::Role(role) => {
             let Some(token) = bearer(request) else {
-                return failed(&caller, Status::unauthenticated(
-                    "a token is needed: set SWEEP_TOKEN, or ask for one (sweep token create NAME --role ROLE)",
-                ));
+                return failed(
+                    &caller,
+                    Status::unauthenticated(
+                        "a token is needed: set SWEEP_TOKEN, or ask for one (sweep token create NAME --role ROLE)",
+                    ),
+                );
             };
             match trust.user(token, now) {
                 Ok((name, has)) => {
                     caller.who = Who::User { name, role: has };
                     if has < role {
-                        let why = format!("this needs the role {role}; the token has the role {has}");
+                        let why =
+                            format!("this needs the role {role}; the token has the role {has}");
                         return refuse(&caller, Status::permission_denied(why));
                     }
                     audit::used(&caller, path);
@@ -151,7 +165,11 @@ pub fn of(denied: &Denied) -> Status {
 }
 
 fn bearer(request: &http::Request<Body>) -> Option<&str> {
-    let value = request.headers().get(http::header::AUTHORIZATION)?.to_str().ok()?;
+    let value = request
+        .headers()
+        .get(http::header::AUTHORIZATION)?
+        .to_str()
+        .ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then_some(token)
 }

@@ -43,7 +43,9 @@ pub fn init(data: &Path, names: &[String], now: u64) -> Result<Initialised, Trus
 
     let beside = data.join("trust.tmp");
     match std::fs::remove_dir_all(&beside) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed("remove", &beside, error)),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(failed("remove", &beside, error));
+        }
         _ => {}
     }
     keep::make_folder(&beside)?;
@@ -58,7 +60,10 @@ pub fn init(data: &Path, names: &[String], now: u64) -> Result<Initialised, Trus
     };
     let (owner, entry) = token("owner", TokenKind::User { role: Role::Admin }, 0, pin, now)?;
     book.add(entry)?;
-    keep::write(&beside.join(keep::OWNER), owner.text().expose_secret().as_bytes())?;
+    keep::write(
+        &beside.join(keep::OWNER),
+        owner.text().expose_secret().as_bytes(),
+    )?;
     let kind = TokenKind::Join {
         host: None,
         used: None,
@@ -67,7 +72,8 @@ pub fn init(data: &Path, names: &[String], now: u64) -> Result<Initialised, Trus
     book.add(entry)?;
     // Writes the book, too.
     renew_server(&beside, &authority, &mut book, now)?;
-    std::fs::rename(&beside, &folder).map_err(|error| failed("rename into place", &folder, error))?;
+    std::fs::rename(&beside, &folder)
+        .map_err(|error| failed("rename into place", &folder, error))?;
     keep::sync_folder_of(&folder)?;
     Ok(Initialised {
         folder,
@@ -78,17 +84,28 @@ pub fn init(data: &Path, names: &[String], now: u64) -> Result<Initialised, Trus
     })
 }
 
-/// A certificate for the same names. The key goes first: a certificate without its key would let nobody in.
-pub fn renew_server(folder: &Path, authority: &Authority, book: &mut Book, now: u64) -> Result<(), TrustError> {
+/// A certificate for the same names, with a key of its own.
+pub fn renew_server(
+    folder: &Path,
+    authority: &Authority,
+    book: &mut Book,
+    now: u64,
+) -> Result<(), TrustError> {
     let signed = authority.server(&book.names, now, &random()?)?;
-    keep::write(&folder.join(keep::SERVER_KEY), signed.key.as_bytes())?;
-    keep::write(&folder.join(keep::SERVER), signed.certificate.as_bytes())?;
+    let whole = format!("{}{}", signed.certificate, signed.key);
+    keep::write(&folder.join(keep::SERVER), whole.as_bytes())?;
     book.server_expires_ms = signed.expires_ms;
     keep::write_book(folder, book)
 }
 
 /// A join token without a name gets one.
-pub fn token(name: &str, kind: TokenKind, lasts_ms: u64, pin: Pin, now: u64) -> Result<(Token, TokenEntry), TrustError> {
+pub fn token(
+    name: &str,
+    kind: TokenKind,
+    lasts_ms: u64,
+    pin: Pin,
+    now: u64,
+) -> Result<(Token, TokenEntry), TrustError> {
     let token = Token::new(random()?, pin);
     let digest = token.digest(sha256);
     let lasts_ms = match (&kind, lasts_ms) {
@@ -103,7 +120,11 @@ pub fn token(name: &str, kind: TokenKind, lasts_ms: u64, pin: Pin, now: u64) -> 
         name,
         digest,
         created_ms: now,
-        expires_ms: if lasts_ms == 0 { 0 } else { now.saturating_add(lasts_ms) },
+        expires_ms: if lasts_ms == 0 {
+            0
+        } else {
+            now.saturating_add(lasts_ms)
+        },
         kind,
     };
     Ok((token, entry))

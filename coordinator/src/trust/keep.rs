@@ -10,14 +10,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::book::Book;
 use super::TrustError;
+use super::book::Book;
 use crate::store::StoreError;
 
 pub const AUTHORITY: &str = "ca.pem";
 pub const AUTHORITY_KEY: &str = "ca.key";
+/// Certificate, authority and key in one file: they are replaced together or not at all.
 pub const SERVER: &str = "server.pem";
-pub const SERVER_KEY: &str = "server.key";
 /// A token of the role admin, for commands on the data folder itself: whoever can read it can read the CA's key.
 pub const OWNER: &str = "owner.token";
 const BOOK: &str = "book.json";
@@ -43,7 +43,9 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         _ => {}
     }
     let mut file = private(&beside).map_err(failed)?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed)?;
+    file.write_all(bytes)
+        .and_then(|()| file.sync_all())
+        .map_err(failed)?;
     fs::rename(&beside, path).map_err(failed)?;
     sync_folder_of(path)
 }
@@ -91,7 +93,8 @@ pub fn write_book(folder: &Path, book: &Book) -> Result<(), TrustError> {
         version: VERSION,
         ..book.clone()
     };
-    let text = serde_json::to_vec_pretty(&book).map_err(|error| TrustError::Certificate(error.to_string()))?;
+    let text = serde_json::to_vec_pretty(&book)
+        .map_err(|error| TrustError::Certificate(error.to_string()))?;
     Ok(write(&folder.join(BOOK), &text)?)
 }
 
@@ -142,6 +145,9 @@ mod tests {
         assert_eq!(fs::read_dir(&place).unwrap().count(), 1);
         fs::write(place.join(BOOK), "{\"names\": [\"s3cret\"").unwrap();
         let error = read_book(&place).unwrap_err().to_string();
-        assert!(error.contains("book.json") && !error.contains("s3cret"), "{error}");
+        assert!(
+            error.contains("book.json") && !error.contains("s3cret"),
+            "{error}"
+        );
     }
 }

@@ -103,7 +103,10 @@ mod tests {
         assert!(!limit.allows(address("2001:db8::ffff"), 5));
         assert!(limit.allows(address("2001:db8:0:1::1"), 5));
         for number in 0..2 * ADDRESSES as u32 {
-            limit.failed(IpAddr::V4((0x0a00_0000 + number).into()), 6 + u64::from(number));
+            limit.failed(
+                IpAddr::V4((0x0a00_0000 + number).into()),
+                6 + u64::from(number),
+            );
         }
         assert!(limit.seen.len() <= ADDRESSES);
     }

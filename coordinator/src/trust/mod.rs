@@ -99,7 +99,8 @@ impl Trust {
             init::renew_server(&folder, &authority, &mut book, now)?;
             tracing::info!("the server's certificate was about to expire and was made anew");
         }
-        let server = Identity::from_pem(file(keep::SERVER)?, file(keep::SERVER_KEY)?);
+        let server = file(keep::SERVER)?;
+        let server = Identity::from_pem(&server, &server);
         Ok(Some(Self {
             folder,
             authority,
@@ -141,21 +142,33 @@ impl Trust {
     /// Is this host still what it was when its session began?
     pub fn still_trusts(&self, caller: &Caller) -> bool {
         match &caller.who {
-            Who::Host { name, certificate } => {
-                self.book().host(certificate).is_some_and(|host| host.name == *name)
-            }
+            Who::Host { name, certificate } => self
+                .book()
+                .host(certificate)
+                .is_some_and(|host| host.name == *name),
             _ => false,
         }
     }
 
     /// A new token and its entry. Blocks on the disk.
-    pub fn create(&self, name: &str, kind: TokenKind, lasts_ms: u64, now: u64) -> Result<(Token, TokenEntry), TrustError> {
+    pub fn create(
+        &self,
+        name: &str,
+        kind: TokenKind,
+        lasts_ms: u64,
+        now: u64,
+    ) -> Result<(Token, TokenEntry), TrustError> {
         let (token, entry) = init::token(name, kind, lasts_ms, self.authority.pin(), now)?;
         self.change(|book| Ok(book.add(entry.clone())?))?;
         Ok((token, entry))
     }
 
-    pub fn rotate(&self, name: &str, lasts_ms: u64, now: u64) -> Result<(Token, TokenEntry), TrustError> {
+    pub fn rotate(
+        &self,
+        name: &str,
+        lasts_ms: u64,
+        now: u64,
+    ) -> Result<(Token, TokenEntry), TrustError> {
         let token = Token::new(init::random()?, self.authority.pin());
         let digest = token.digest(sha256);
         let entry = self.change(|book| Ok(book.rotate(name, digest, lasts_ms, now)?.clone()))?;
@@ -170,7 +183,13 @@ impl Trust {
     }
 
     /// Lets a host in. The token is used on the disk before its certificate leaves this function.
-    pub fn join(&self, token: &str, host: &str, request: &[u8], now: u64) -> Result<Joined, TrustError> {
+    pub fn join(
+        &self,
+        token: &str,
+        host: &str,
+        request: &[u8],
+        now: u64,
+    ) -> Result<Joined, TrustError> {
         let token = Token::parse(token).map_err(|_| Denied::Unknown)?;
         let digest = token.digest(sha256);
         let serial: ca::Serial = init::random()?;
@@ -183,7 +202,9 @@ impl Trust {
                 return Err(denied.into());
             }
             let request = HostRequest::read(request)?;
-            let name = book.may_join(&digest, host, &request.key(), now)?.to_owned();
+            let name = book
+                .may_join(&digest, host, &request.key(), now)?
+                .to_owned();
             let signed = self.authority.host(&request, host, now, &serial)?;
             let serial = hex::text(&serial);
             book.join(HostEntry {
@@ -205,7 +226,10 @@ impl Trust {
     }
 
     /// One change at a time: on the disk first, then for all.
-    fn change<T>(&self, change: impl FnOnce(&mut Book) -> Result<T, TrustError>) -> Result<T, TrustError> {
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&mut Book) -> Result<T, TrustError>,
+    ) -> Result<T, TrustError> {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut book = Book::clone(&self.book());
         let value = change(&mut book)?;

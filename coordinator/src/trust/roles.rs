@@ -129,9 +129,14 @@ mod tests {
         assert!(Role::Read < Role::Submit && Role::Submit < Role::Admin);
         let open: Vec<_> = TABLE.iter().filter(|row| row.1 == Need::Open).collect();
         assert_eq!(open.len(), 1);
-        for word in ["Submit", "Cancel", "Retry", "Upload", "Drain", "Forget", "Token"] {
+        for word in [
+            "Submit", "Cancel", "Retry", "Upload", "Drain", "Forget", "Token",
+        ] {
             let mut rows = TABLE.iter().filter(|row| row.0.contains(word));
-            assert!(rows.all(|row| row.1 != READ && row.1 != Need::Open), "{word}");
+            assert!(
+                rows.all(|row| row.1 != READ && row.1 != Need::Open),
+                "{word}"
+            );
         }
         for role in [Role::Read, Role::Submit, Role::Admin] {
             assert_eq!(role.to_string().parse(), Ok(role));

@@ -7,7 +7,11 @@ use super::*;
 use crate::clock;
 
 fn request(key: &KeyPair) -> Vec<u8> {
-    CertificateParams::default().serialize_request(key).unwrap().der().to_vec()
+    CertificateParams::default()
+        .serialize_request(key)
+        .unwrap()
+        .der()
+        .to_vec()
 }
 
 fn text(token: &Token) -> String {
@@ -23,7 +27,10 @@ fn a_join_token_is_used_before_its_certificate_is_seen() {
     let (key, other) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
     let token = text(&made.join);
     let wrong = trust.join(&token, "box", b"nonsense", now);
-    assert!(matches!(wrong, Err(TrustError::Request)), "a bad request must not use it up");
+    assert!(
+        matches!(wrong, Err(TrustError::Request)),
+        "a bad request must not use it up"
+    );
     let joined = trust.join(&token, "box", &request(&key), now).unwrap();
     assert_eq!(joined.authority.matches("BEGIN").count(), 1);
     drop(trust);
@@ -31,7 +38,10 @@ fn a_join_token_is_used_before_its_certificate_is_seen() {
     let again = trust.join(&token, "rig", &request(&other), now);
     assert!(matches!(again, Err(TrustError::Denied(Denied::Used))));
     let der = trust.book().hosts[0].certificate;
-    assert_eq!(trust.book().host(&der).map(|host| host.name.clone()), Some("box".into()));
+    assert_eq!(
+        trust.book().host(&der).map(|host| host.name.clone()),
+        Some("box".into())
+    );
     // The answer was lost on its way: the same host with the same key gets another one.
     trust.join(&token, "box", &request(&key), now).unwrap();
     assert_eq!(trust.book().hosts.len(), 1);
@@ -45,7 +55,10 @@ fn no_file_of_the_folder_holds_a_token_but_the_owners_own() {
     let trust = Trust::open(data.path(), now).unwrap().unwrap();
     let role = TokenKind::User { role: Role::Submit };
     let (token, _) = trust.create("ann", role, 0, now).unwrap();
-    assert_eq!(trust.user(&text(&token), now), Ok(("ann".into(), Role::Submit)));
+    assert_eq!(
+        trust.user(&text(&token), now),
+        Ok(("ann".into(), Role::Submit))
+    );
     for secret in [text(&token), text(&made.join)] {
         for entry in std::fs::read_dir(&made.folder).unwrap() {
             let path = entry.unwrap().path();
@@ -67,12 +80,25 @@ fn init_refuses_what_is_there_and_a_server_certificate_is_renewed() {
     let data = tempfile::tempdir().unwrap();
     let now = clock::now_ms();
     let made = init(data.path(), &[], now).unwrap();
-    assert!(matches!(init(data.path(), &[], now), Err(TrustError::Exists(_))));
+    assert!(matches!(
+        init(data.path(), &[], now),
+        Err(TrustError::Exists(_))
+    ));
     let before = std::fs::read(made.folder.join(keep::SERVER)).unwrap();
     Trust::open(data.path(), now).unwrap();
-    assert_eq!(std::fs::read(made.folder.join(keep::SERVER)).unwrap(), before);
+    assert_eq!(
+        std::fs::read(made.folder.join(keep::SERVER)).unwrap(),
+        before
+    );
     let later = now + 700 * 24 * 3600 * 1000;
     Trust::open(data.path(), later).unwrap();
-    assert_ne!(std::fs::read(made.folder.join(keep::SERVER)).unwrap(), before);
-    assert!(Trust::open(&data.path().join("other"), now).unwrap().is_none());
+    assert_ne!(
+        std::fs::read(made.folder.join(keep::SERVER)).unwrap(),
+        before
+    );
+    assert!(
+        Trust::open(&data.path().join("other"), now)
+            .unwrap()
+            .is_none()
+    );
 }

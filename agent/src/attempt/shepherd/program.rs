@@ -65,7 +65,7 @@ pub(crate) fn passed(
         name.to_str()
             .is_some_and(|name| wanted(name) && !SECRETS.contains(&name))
     })
-        .collect()
+    .collect()
 }
 
 fn secrets(
@@ -126,7 +126,11 @@ mod tests {
     #[test]
     fn no_name_and_no_beginning_passes_what_lets_somebody_in() {
         let own = SECRETS.map(|name| (name.into(), "x".into()));
-        let names = ["SWEEP_*".to_owned(), "*".to_owned(), "SWEEP_TOKEN".to_owned()];
+        let names = [
+            "SWEEP_*".to_owned(),
+            "*".to_owned(),
+            "SWEEP_TOKEN".to_owned(),
+        ];
         assert_eq!(passed(&names, own.into_iter()), []);
     }
 

@@ -38,7 +38,11 @@ pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
         _ => {}
     }
     let mut options = fs::OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(0o600).open(&beside)?;
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&beside)?;
     file.write_all(content)?;
     file.sync_all()?;
     fs::rename(&beside, path)

@@ -61,7 +61,10 @@ fn rotating_ends_the_old_text_and_keeps_the_time_it_lasts() {
 fn names_are_plain_and_not_taken_twice() {
     let mut book = Book::default();
     book.add(user("ann", 1, Role::Read, 0)).unwrap();
-    assert!(matches!(book.add(user("ann", 2, Role::Admin, 0)), Err(Denied::Taken(_))));
+    assert!(matches!(
+        book.add(user("ann", 2, Role::Admin, 0)),
+        Err(Denied::Taken(_))
+    ));
     for bad in ["", "a b", "a\nb", "\u{1b}[31m", "../x", &"a".repeat(65)] {
         let error = book.add(user(bad, 3, Role::Read, 0)).unwrap_err();
         assert!(!error.to_string().contains(['\n', '\u{1b}']), "{error}");
@@ -74,12 +77,21 @@ fn a_join_token_lets_one_host_in_once() {
     book.add(join("j", 1, None)).unwrap();
     assert_eq!(book.may_join(&[1; 32], "box", &[5; 32], 20), Ok("j"));
     book.join(host("box", "j", 5));
-    assert_eq!(book.may_join(&[1; 32], "rig", &[6; 32], 20), Err(Denied::Used));
-    assert_eq!(book.may_join(&[1; 32], "box", &[6; 32], 20), Err(Denied::Used));
+    assert_eq!(
+        book.may_join(&[1; 32], "rig", &[6; 32], 20),
+        Err(Denied::Used)
+    );
+    assert_eq!(
+        book.may_join(&[1; 32], "box", &[6; 32], 20),
+        Err(Denied::Used)
+    );
     // Its answer was lost: the same key again.
     assert_eq!(book.may_join(&[1; 32], "box", &[5; 32], 20), Ok("j"));
     book.revoke_host("box").unwrap();
-    assert_eq!(book.may_join(&[1; 32], "box", &[5; 32], 20), Err(Denied::Used));
+    assert_eq!(
+        book.may_join(&[1; 32], "box", &[5; 32], 20),
+        Err(Denied::Used)
+    );
     assert_eq!(book.user(&[1; 32], 20), Err(Denied::IsJoin));
 }
 
@@ -88,12 +100,29 @@ fn a_join_token_expires_and_may_be_for_one_host_only() {
     let mut book = Book::default();
     book.add(join("j", 1, Some("box"))).unwrap();
     book.add(user("ann", 2, Role::Admin, 0)).unwrap();
-    assert_eq!(book.may_join(&[1; 32], "rig", &[5; 32], 20), Err(Denied::OtherHost));
-    assert_eq!(book.may_join(&[1; 32], "box", &[5; 32], 100), Err(Denied::Expired));
-    assert_eq!(book.may_join(&[2; 32], "box", &[5; 32], 20), Err(Denied::IsUser));
-    assert!(matches!(book.may_join(&[1; 32], "a/b", &[5; 32], 20), Err(Denied::BadName(_))));
+    assert_eq!(
+        book.may_join(&[1; 32], "rig", &[5; 32], 20),
+        Err(Denied::OtherHost)
+    );
+    assert_eq!(
+        book.may_join(&[1; 32], "box", &[5; 32], 100),
+        Err(Denied::Expired)
+    );
+    assert_eq!(
+        book.may_join(&[2; 32], "box", &[5; 32], 20),
+        Err(Denied::IsUser)
+    );
+    assert!(matches!(
+        book.may_join(&[1; 32], "a/b", &[5; 32], 20),
+        Err(Denied::BadName(_))
+    ));
     // What has expired makes room.
-    book.add(TokenEntry { created_ms: 200, expires_ms: 0, ..join("j", 3, None) }).unwrap();
+    book.add(TokenEntry {
+        created_ms: 200,
+        expires_ms: 0,
+        ..join("j", 3, None)
+    })
+    .unwrap();
 }
 
 #[test]
