@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use futures_util::Stream;
 use jobs::AttemptId;
@@ -22,10 +22,11 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::own::is_itself;
 use super::{Api, status};
-use crate::engine::{Command, Refusal, Registered, State, Unpacked};
+use crate::engine::{Command, Refusal, Registered, Unpacked};
 use crate::store::{Channel, read_log};
-use crate::trust::{Caller, Who, audit};
+use crate::trust::{Caller, audit};
 
 /// A report is read again in pieces: it may be long.
 const PIECE: usize = 1 << 20;
@@ -39,9 +40,9 @@ pub(super) struct Session {
     pub(super) number: u64,
     to: UnboundedSender<CoordinatorMessage>,
     close: CancellationToken,
-    caller: Caller,
+    pub(super) caller: Caller,
     /// Attempts that were found to be this host's.
-    own: Mutex<HashSet<AttemptId>>,
+    pub(super) own: Mutex<HashSet<AttemptId>>,
 }
 
 #[tonic::async_trait]
@@ -240,38 +241,6 @@ impl Session {
         Ok(())
     }
 
-    /// Another host's attempts are none of this one's business: its log and its ending are not to be touched. One that
-    /// nobody knows can have no log, but its event is let through, so that the agent may forget it.
-    async fn is_own(&self, id: &AttemptId, of_nobody: bool) -> Result<(), Status> {
-        let known = |own: &Mutex<HashSet<AttemptId>>| {
-            own.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .contains(id)
-        };
-        if known(&self.own) {
-            return Ok(());
-        }
-        let wanted = id.clone();
-        let owner = self
-            .api
-            .engine
-            .read(move |state: &mut State| state.owner(&wanted))
-            .await?;
-        match owner {
-            Some(owner) if owner == self.host => {
-                let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-                own.insert(id.clone());
-                Ok(())
-            }
-            None if of_nobody => Ok(()),
-            _ => {
-                let why = format!("the attempt {id} is not one of host {}", self.host);
-                audit::refused(&self.caller, "report", &why);
-                Err(Status::permission_denied(why))
-            }
-        }
-    }
-
     async fn take_chunk(&self, chunk: v1::Chunk) -> Result<(), Status> {
         let id: AttemptId = chunk
             .attempt
@@ -360,22 +329,6 @@ pub(super) async fn blocking<T: Send + 'static>(
     let done = tokio::task::spawn_blocking(work).await;
     let done = done.map_err(|_| Status::internal("what it sent could not be worked on"))?;
     done.map_err(|error| status::of_store(&error))
-}
-
-/// The name in a hello is the one in the certificate.
-fn is_itself(hello: &Hello, caller: &Caller) -> Result<(), Status> {
-    let Who::Host { name, .. } = &caller.who else {
-        return Ok(());
-    };
-    let said = hello.host.as_ref().map_or("", |host| host.name.as_str());
-    if said == name {
-        return Ok(());
-    }
-    let said: String = said.escape_debug().take(80).collect();
-    Err(Status::permission_denied(format!(
-        "the host calls itself `{said}`, but its certificate is for `{name}`; correct its name, or let it join under the \
-         new one (sweep token create --join --host NAME)"
-    )))
 }
 
 fn reply(message: Reply) -> CoordinatorMessage {

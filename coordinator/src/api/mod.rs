@@ -6,6 +6,7 @@ mod files;
 mod history;
 mod hosts;
 mod logs;
+mod own;
 mod plan;
 mod recorded;
 mod status;

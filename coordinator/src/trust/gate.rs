@@ -18,6 +18,10 @@ use super::roles::{Need, need};
 use super::{Caller, Denied, Trust, Who, audit};
 use crate::clock;
 
+const NOT_ANY_MORE: &str = "the host's certificate was revoked or replaced; make a join token (sweep token create --join) \
+                            and start the agent with it";
+const NOT_JOINED: &str = "this is for hosts that have joined: start the agent with a join token (sweep token create --join)";
+
 #[derive(Clone)]
 pub struct Gate {
     /// Without TLS only this machine reaches the coordinator, and may do everything.
@@ -101,27 +105,22 @@ fn admit(trust: Option<&Trust>, request: &http::Request<Body>, now: u64) -> Resu
     match need {
         Need::Open if may_try => Ok(caller),
         Need::Open => too_often(),
-        Need::Host => match certificate(request) {
-            Some(shown) => match trust.host(&shown) {
-                Some((name, certificate)) => {
-                    caller.who = Who::Host { name, certificate };
-                    Ok(caller)
-                }
-                None => failed(
-                    &caller,
-                    Status::unauthenticated(
-                        "the host's certificate was revoked or replaced; make a join token (sweep token create --join) and \
-                     start the agent with it",
-                    ),
-                ),
-            },
-            None => failed(
-                &caller,
-                Status::unauthenticated(
-                    "this is for hosts that have joined: start the agent with a join token (sweep token create --join)",
-                ),
-            ),
-        },
+        Need::Host => {
+            let shown = certificate(request);
+            // Who has joined is let in, whatever others at the same address do.
+            if let Some((name, certificate)) = shown.as_ref().and_then(|shown| trust.host(shown)) {
+                caller.who = Who::Host { name, certificate };
+                return Ok(caller);
+            }
+            if !may_try {
+                return too_often();
+            }
+            let why = match shown {
+                Some(_) => NOT_ANY_MORE,
+                None => NOT_JOINED,
+            };
+            failed(&caller, Status::unauthenticated(why))
+        }
         Need::Role(_) if !may_try => too_often(),
         Need::Role(role) => {
             let Some(token) = bearer(request) else {

@@ -6,12 +6,11 @@
 use std::path::{Path, PathBuf};
 
 use proto::token::{Pin, Token};
-use secrecy::ExposeSecret as _;
 
 use super::book::{Book, TokenEntry, TokenKind};
 use super::ca::{self, Authority, sha256};
 use super::roles::Role;
-use super::{TrustError, hex, keep};
+use super::{TrustError, hex, keep, owner};
 use crate::store::{Lock, StoreError};
 
 /// A join token is for now, not for a drawer.
@@ -60,10 +59,7 @@ pub fn init(data: &Path, names: &[String], now: u64) -> Result<Initialised, Trus
     };
     let (owner, entry) = token("owner", TokenKind::User { role: Role::Admin }, 0, pin, now)?;
     book.add(entry)?;
-    keep::write(
-        &beside.join(keep::OWNER),
-        owner.text().expose_secret().as_bytes(),
-    )?;
+    owner::keep(&beside, &owner)?;
     let kind = TokenKind::Join {
         host: None,
         used: None,

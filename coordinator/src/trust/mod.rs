@@ -10,8 +10,10 @@ mod ca;
 mod gate;
 pub mod hex;
 mod init;
+mod join;
 mod keep;
 mod limit;
+mod owner;
 mod roles;
 
 use std::net::IpAddr;
@@ -26,10 +28,11 @@ pub use audit::{Caller, Who};
 pub use book::{Book, Denied, Digest, HostEntry, TokenEntry, TokenKind, is_past};
 pub use gate::{Gate, of as status_of};
 pub use init::{Initialised, init};
+pub use join::Joined;
 pub use roles::Role;
 
 use crate::store::StoreError;
-use ca::{Authority, HostRequest, sha256};
+use ca::{Authority, sha256};
 use limit::Limit;
 
 /// A handshake that takes longer is somebody who holds connections open.
@@ -61,15 +64,6 @@ impl TrustError {
     }
 }
 
-/// What a host gets for its join token.
-pub struct Joined {
-    pub certificate: String,
-    pub authority: String,
-    /// The name of the token that was used.
-    pub token: String,
-    pub serial: String,
-}
-
 pub struct Trust {
     folder: PathBuf,
     authority: Authority,
@@ -99,6 +93,7 @@ impl Trust {
             init::renew_server(&folder, &authority, &mut book, now)?;
             tracing::info!("the server's certificate was about to expire and was made anew");
         }
+        owner::mend(&folder, &mut book, authority.pin(), now)?;
         let server = file(keep::SERVER)?;
         let server = Identity::from_pem(&server, &server);
         Ok(Some(Self {
@@ -172,6 +167,9 @@ impl Trust {
         let token = Token::new(init::random()?, self.authority.pin());
         let digest = token.digest(sha256);
         let entry = self.change(|book| Ok(book.rotate(name, digest, lasts_ms, now)?.clone()))?;
+        if name == owner::NAME {
+            owner::keep(&self.folder, &token)?;
+        }
         Ok((token, entry))
     }
 
@@ -179,50 +177,11 @@ impl Trust {
         self.change(|book| match host {
             true => Ok(book.revoke_host(name)?),
             false => Ok(book.revoke_token(name)?),
-        })
-    }
-
-    /// Lets a host in. The token is used on the disk before its certificate leaves this function.
-    pub fn join(
-        &self,
-        token: &str,
-        host: &str,
-        request: &[u8],
-        now: u64,
-    ) -> Result<Joined, TrustError> {
-        let token = Token::parse(token).map_err(|_| Denied::Unknown)?;
-        let digest = token.digest(sha256);
-        let serial: ca::Serial = init::random()?;
-        self.change(|book| {
-            // The token first: whoever has none is not worth the arithmetic of a signature.
-            let first = book.may_join(&digest, host, &[0; 32], now);
-            if let Err(denied) = first
-                && denied != Denied::Used
-            {
-                return Err(denied.into());
-            }
-            let request = HostRequest::read(request)?;
-            let name = book
-                .may_join(&digest, host, &request.key(), now)?
-                .to_owned();
-            let signed = self.authority.host(&request, host, now, &serial)?;
-            let serial = hex::text(&serial);
-            book.join(HostEntry {
-                name: host.to_owned(),
-                certificate: signed.digest,
-                key: request.key(),
-                serial: serial.clone(),
-                token: name.clone(),
-                joined_ms: now,
-                expires_ms: signed.expires_ms,
-            });
-            Ok(Joined {
-                certificate: signed.pem,
-                authority: self.authority.pem().to_owned(),
-                token: name,
-                serial,
-            })
-        })
+        })?;
+        if name == owner::NAME && !host {
+            owner::forget(&self.folder)?;
+        }
+        Ok(())
     }
 
     /// One change at a time: on the disk first, then for all.

@@ -76,6 +76,33 @@ fn no_file_of_the_folder_holds_a_token_but_the_owners_own() {
 }
 
 #[test]
+fn the_owners_file_follows_the_book() {
+    let data = tempfile::tempdir().unwrap();
+    let now = clock::now_ms();
+    let path = init(data.path(), &[], now)
+        .unwrap()
+        .folder
+        .join(keep::OWNER);
+    let first = std::fs::read_to_string(&path).unwrap();
+    let open = || Trust::open(data.path(), now).unwrap().unwrap();
+    let trust = open();
+    trust.rotate(owner::NAME, 0, now).unwrap();
+    let works = |trust: &Trust| {
+        trust
+            .user(&std::fs::read_to_string(&path).unwrap(), now)
+            .is_ok()
+    };
+    assert!(works(&trust) && trust.user(&first, now).is_err());
+    // A crash after the book and before the file.
+    std::fs::write(&path, &first).unwrap();
+    assert!(works(&open()) && open().user(&first, now).is_err());
+    open().revoke(owner::NAME, false).unwrap();
+    assert!(!path.exists());
+    std::fs::write(&path, &first).unwrap();
+    assert!(open().user(&first, now).is_err() && !path.exists());
+}
+
+#[test]
 fn init_refuses_what_is_there_and_a_server_certificate_is_renewed() {
     let data = tempfile::tempdir().unwrap();
     let now = clock::now_ms();
