@@ -18,6 +18,7 @@ pub mod simulate;
 pub mod size;
 mod spool;
 mod staging;
+pub mod trust;
 
 pub use attempt::shepherd::shepherd;
 pub use folder::FolderError;

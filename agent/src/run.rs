@@ -19,6 +19,7 @@ use crate::retention;
 use crate::session::{self, SessionError};
 use crate::spool::{Spool, SpoolError};
 use crate::staging::Staging;
+use crate::trust::{self, Admission, TrustError};
 
 /// How long a shutdown waits for attempts to end and their endings to be acknowledged.
 const SUSPEND_WAIT: Duration = Duration::from_secs(15);
@@ -27,8 +28,10 @@ const RETENTION_ROUND: Duration = Duration::from_secs(3600);
 /// What an agent needs to know.
 pub struct AgentOptions {
     pub config: HostConfig,
-    /// `http://127.0.0.1:7480`
+    /// `http://127.0.0.1:7480`; `https://` with [`trust::Admission`].
     pub coordinator: String,
+    /// How to join, where this host has not yet.
+    pub admission: Admission,
     /// The agent's own state, e.g. `DATA/agents/<name>`.
     pub folder: PathBuf,
     /// The `sweep` executable, started as `sweep shepherd FOLDER`.
@@ -71,17 +74,28 @@ pub enum AgentError {
     Spool(#[from] SpoolError),
     #[error(transparent)]
     Session(#[from] SessionError),
+    #[error(transparent)]
+    Trust(#[from] TrustError),
 }
 
 /// Runs until `shutdown`, through every loss of the coordinator.
 pub async fn run(options: AgentOptions) -> Result<(), AgentError> {
     let (folder, _lock) = AgentFolder::take(&options.folder)?;
     let spool = Spool::open(&folder)?;
+    let mut credentials = None;
+    if trust::is_tls(&options.coordinator) {
+        let (address, host) = (&options.coordinator, &options.config.name);
+        let joining = trust::identity(&options.folder, address, host, options.admission);
+        credentials = tokio::select! {
+            () = options.shutdown.cancelled() => return Ok(()),
+            joined = joining => Some(joined?),
+        };
+    }
     let setting = Setting {
         kit: options.config.kit.clone().unwrap_or(options.kit),
         config: Arc::new(options.config),
         program: options.program,
-        staging: Staging::open(folder.cache(), &options.coordinator)?,
+        staging: Staging::open(folder.cache(), &options.coordinator, credentials.clone())?,
         folder: folder.clone(),
     };
     let (links, linked) = watch::channel(None);
@@ -92,6 +106,7 @@ pub async fn run(options: AgentOptions) -> Result<(), AgentError> {
     let old = tokio::spawn(retention::every(RETENTION_ROUND, folder.clone()));
     let mut session = tokio::spawn(session::keep(session::Session {
         coordinator: options.coordinator,
+        credentials,
         config: setting.config,
         attempts: attempts.clone(),
         rehearsals: rehearsals.asking(),

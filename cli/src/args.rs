@@ -16,7 +16,8 @@ Exit codes:
   4  refused: not allowed, or not in this state
 
 Environment: SWEEP_DATA and SWEEP_COORDINATOR stand in for the flags, SWEEP_LOG sets the log level
-(error, warn, info, debug, or a tracing filter), SWEEP_KIT names the folder of the programs that
+(error, warn, info, debug, or a tracing filter), SWEEP_TOKEN is the token for a coordinator with
+TLS, or SWEEP_TOKEN_FILE the file it is in, SWEEP_CA the file of its CA's certificate, SWEEP_KIT names the folder of the programs that
 {kit} stands for. Without a coordinator, commands work on the store in the data folder.";
 
 /// Plans, runs and keeps hyperparameter sweeps on a few unequal GPU hosts.
@@ -49,7 +50,7 @@ pub struct Global {
     )]
     pub data: Option<PathBuf>,
 
-    /// Coordinator to talk to, e.g. http://127.0.0.1:7480
+    /// Coordinator to talk to, e.g. https://keeper:7480, or http://127.0.0.1:7480
     #[arg(
         long,
         global = true,
@@ -121,6 +122,9 @@ pub enum Command {
     /// Run the coordinator, and look after its store
     #[command(subcommand)]
     Coordinator(cmd::coordinator::Verb),
+    /// Make, list, revoke and renew the tokens of users and hosts
+    #[command(subcommand)]
+    Token(cmd::token::Verb),
     /// Predict memory, and hold predictions against measurements
     #[command(subcommand)]
     Vram(cmd::vram::Verb),
@@ -181,6 +185,16 @@ mod tests {
             "sweep coordinator backup to",
             "sweep coordinator restore from",
             "sweep coordinator verify",
+            "sweep coordinator init --data d --name keeper --name 10.0.0.1",
+            "sweep token create ann --role submit --expires 30d",
+            "sweep token create --join --host rig",
+            "sweep token create --join --json",
+            "sweep token list",
+            "sweep token revoke ann",
+            "sweep token revoke --host rig",
+            "sweep token rotate ann --expires 12h",
+            "sweep agent run --config h.toml --coordinator https://k:1 --token t --ca ca.pem",
+            "sweep agent run --config h.toml --coordinator https://k:1 --token-file f",
             "sweep coordinator compact",
             "sweep --data d agent run --config h.toml --coordinator http://127.0.0.1:1",
             "sweep --data d agent run --fleet f.toml --host rig --coordinator http://127.0.0.1:1",
@@ -217,7 +231,6 @@ mod tests {
             "sweep agent run --fleet f.toml",
             "sweep agent run --config f.toml --host rig",
             "sweep agent install",
-            "sweep coordinator init",
             "sweep history --kind fly",
             "sweep history --outcome fine",
             "sweep vram",
@@ -231,6 +244,12 @@ mod tests {
             "sweep vram evaluate",
             "sweep vram replay",
             "sweep token",
+            "sweep token create",
+            "sweep token create ann",
+            "sweep token create ann --role root",
+            "sweep token create ann --role read --join",
+            "sweep token create ann --role read --expires soon",
+            "sweep agent run --config h.toml --token t --token-file f",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

@@ -7,10 +7,13 @@ use coordinator::Running;
 use proto::v1::files_client::FilesClient;
 use proto::v1::hosts_client::HostsClient;
 use proto::v1::sweeps_client::SweepsClient;
+use proto::v1::trust_client::TrustClient;
 use proto::v1::vram_client::VramClient;
 use tonic::Status;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 
+use crate::access::{Access, Bearer};
 use crate::context::Context;
 use crate::embedded;
 use crate::error::Error;
@@ -24,16 +27,30 @@ const STARTING: Duration = Duration::from_secs(10);
 /// One connection.
 #[derive(Clone)]
 pub struct Clients {
-    channel: Channel,
+    wire: Wire,
     pub url: String,
+    access: Access,
 }
 
+/// A connection that adds the token to each request.
+pub type Wire = InterceptedService<Channel, Bearer>;
+
 impl Clients {
-    pub async fn connect(url: &str) -> Result<Self, Error> {
-        let endpoint = Endpoint::from_shared(url.to_owned())
-            .map_err(|error| {
-                Error::BadInput(format!("`{url}` is not a coordinator's address: {error}"))
-            })?
+    pub async fn connect(url: &str, access: &Access) -> Result<Self, Error> {
+        let wrong = |error: tonic::transport::Error| {
+            Error::BadInput(format!("`{url}` is not a coordinator's address: {error}"))
+        };
+        let granted = access.grant(url).await?;
+        let mut endpoint = Endpoint::from_shared(url.to_owned()).map_err(wrong)?;
+        if let Some(credentials) = &granted.credentials {
+            endpoint = endpoint.tls_config(credentials.tls()).map_err(|error| {
+                Error::BadInput(format!(
+                    "failed to use the CA's certificate: {}",
+                    Error::chain(&error)
+                ))
+            })?;
+        }
+        let endpoint = endpoint
             .connect_timeout(CONNECT)
             .tcp_nodelay(true)
             // Long silences are normal on a watched sweep; a dead connection must not be one.
@@ -48,33 +65,43 @@ impl Clients {
                 why: Error::chain(&error),
             })?;
         Ok(Self {
-            channel,
+            wire: InterceptedService::new(channel, granted.bearer),
             url: url.to_owned(),
+            access: access.clone(),
         })
     }
 
-    pub fn sweeps(&self) -> SweepsClient<Channel> {
-        SweepsClient::new(self.channel.clone())
+    /// The same coordinator, maybe at another address by now.
+    pub async fn again(&self, url: &str) -> Result<Self, Error> {
+        Self::connect(url, &self.access).await
+    }
+
+    pub fn sweeps(&self) -> SweepsClient<Wire> {
+        SweepsClient::new(self.wire.clone())
             .max_decoding_message_size(LARGEST_REPLY)
             .max_encoding_message_size(LARGEST_REPLY)
     }
 
-    pub fn hosts(&self) -> HostsClient<Channel> {
-        HostsClient::new(self.channel.clone()).max_decoding_message_size(LARGEST_REPLY)
+    pub fn hosts(&self) -> HostsClient<Wire> {
+        HostsClient::new(self.wire.clone()).max_decoding_message_size(LARGEST_REPLY)
     }
 
-    pub fn files(&self) -> FilesClient<Channel> {
-        FilesClient::new(self.channel.clone())
+    pub fn files(&self) -> FilesClient<Wire> {
+        FilesClient::new(self.wire.clone())
     }
 
-    pub fn vram(&self) -> VramClient<Channel> {
-        VramClient::new(self.channel.clone())
+    pub fn trust(&self) -> TrustClient<Wire> {
+        TrustClient::new(self.wire.clone()).max_decoding_message_size(LARGEST_REPLY)
+    }
+
+    pub fn vram(&self) -> VramClient<Wire> {
+        VramClient::new(self.wire.clone())
             .max_decoding_message_size(LARGEST_REPLY)
             .max_encoding_message_size(LARGEST_REPLY)
     }
 
-    pub fn channel(&self) -> Channel {
-        self.channel.clone()
+    pub fn wire(&self) -> Wire {
+        self.wire.clone()
     }
 }
 
@@ -103,7 +130,7 @@ impl Open {
 /// whether one runs; an address that a crash left behind tells nothing.
 pub async fn open(context: &Context) -> Result<Open, Error> {
     if let Some(url) = &context.coordinator {
-        let clients = Clients::connect(url).await?;
+        let clients = Clients::connect(url, &context.access).await?;
         return Ok(Open {
             clients,
             running: None,
@@ -113,7 +140,7 @@ pub async fn open(context: &Context) -> Result<Open, Error> {
     loop {
         let in_use = match embedded::try_start(&context.data, embedded::ANY_PORT).await {
             Ok(running) => {
-                let clients = Clients::connect(&format!("http://{}", running.address())).await?;
+                let clients = Clients::connect(running.url(), &context.access).await?;
                 return Ok(Open {
                     clients,
                     running: Some(running),
@@ -122,13 +149,17 @@ pub async fn open(context: &Context) -> Result<Open, Error> {
             Err(error) if embedded::is_in_use(&error) => error,
             Err(error) => return Err(embedded::start_error(&error)),
         };
-        if let Some(url) = embedded::announced(&context.data)
-            && let Ok(clients) = Clients::connect(&url).await
-        {
-            return Ok(Open {
-                clients,
-                running: None,
-            });
+        if let Some(url) = embedded::announced(&context.data) {
+            match Clients::connect(&url, &context.access).await {
+                Ok(clients) => {
+                    return Ok(Open {
+                        clients,
+                        running: None,
+                    });
+                }
+                Err(error @ (Error::Refused(_) | Error::BadInput(_))) => return Err(error),
+                Err(_) => {}
+            }
         }
         if tokio::time::Instant::now() >= deadline {
             return Err(embedded::start_error(&in_use));

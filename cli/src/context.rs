@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
 
+use crate::access::Access;
 use crate::args::Global;
 use crate::error::Error;
 
@@ -12,7 +13,9 @@ use crate::error::Error;
 pub struct Context {
     /// Absolute: agents hand it on to processes in other folders.
     pub data: PathBuf,
-    /// As given, with `http://` in front.
+    /// Where a token for it is looked for.
+    pub access: Access,
+    /// As given, with `http://` in front where it had neither that nor `https://`.
     pub coordinator: Option<String>,
     pub json: bool,
     /// No progress and no notes: asked for, or because only one document may be printed.
@@ -40,8 +43,12 @@ impl Context {
             .filter(|url| !url.is_empty())
             .map(coordinator_url)
             .transpose()?;
+        let access = Access {
+            data: Some(data.clone()),
+        };
         Ok(Self {
             data,
+            access,
             coordinator,
             json: global.json,
             quiet: global.quiet || global.json,
@@ -70,25 +77,22 @@ fn default_data() -> Result<PathBuf, Error> {
         .join("sweep"))
 }
 
-/// Accepts `host:port` and `http://host:port`.
+/// Accepts `host:port`, `http://host:port` and `https://host:port`.
 fn coordinator_url(text: &str) -> Result<String, Error> {
     let text = text.trim_end_matches('/');
-    if text.starts_with("https://") {
-        return Err(Error::Refused(format!(
-            "failed to use {text}: TLS comes with a later release; use http:// to a loopback address, \
-             through an SSH tunnel where the coordinator is elsewhere"
-        )));
-    }
-    let address = text.strip_prefix("http://").unwrap_or(text);
+    let (scheme, address) = match text.split_once("://") {
+        Some((scheme @ ("http" | "https"), address)) => (scheme, address),
+        _ => ("http", text),
+    };
     let port = address
         .rsplit_once(':')
         .map(|(_, port)| port.parse::<u16>().is_ok());
     if address.contains('/') || port != Some(true) {
         return Err(Error::BadInput(format!(
-            "`{text}` is not a coordinator's address; write it like http://127.0.0.1:7480"
+            "`{text}` is not a coordinator's address; write it like http://127.0.0.1:7480 or https://keeper:7480"
         )));
     }
-    Ok(format!("http://{address}"))
+    Ok(format!("{scheme}://{address}"))
 }
 
 #[cfg(test)]
@@ -100,16 +104,21 @@ mod tests {
         let good = |text| coordinator_url(text).ok();
         assert_eq!(good("127.0.0.1:70"), Some("http://127.0.0.1:70".into()));
         assert_eq!(good("http://[::1]:70/"), Some("http://[::1]:70".into()));
-        for bad in ["127.0.0.1", "http://", "ftp://x:1", "", "http://x:1/y"] {
+        for bad in [
+            "127.0.0.1",
+            "http://",
+            "https://",
+            "https://x",
+            "ftp://x:1",
+            "",
+            "http://x:1/y",
+        ] {
             assert!(
                 matches!(coordinator_url(bad), Err(Error::BadInput(_))),
                 "{bad}"
             );
         }
-        assert!(matches!(
-            coordinator_url("https://x:1"),
-            Err(Error::Refused(_))
-        ));
+        assert_eq!(good("https://x:1/"), Some("https://x:1".into()));
     }
 
     #[test]

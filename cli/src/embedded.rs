@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use coordinator::store::StoreError;
+use coordinator::trust::TrustError;
 use coordinator::{Options, Running, StartError};
 
 use crate::error::Error;
@@ -77,10 +78,24 @@ pub fn is_in_use(error: &StartError) -> bool {
 pub fn start_error(error: &StartError) -> Error {
     match error {
         StartError::Store(store) => store_error(store),
+        StartError::Trust(error) => trust_error(error),
         StartError::NotLoopback(_) | StartError::Listen { .. } => {
             Error::Refused(format!("failed to {}", Error::chain(error)))
         }
         other => Error::Failed(format!("failed to {}", Error::chain(other))),
+    }
+}
+
+/// An error about certificates and tokens with its exit code.
+pub fn trust_error(error: &TrustError) -> Error {
+    let text = format!("failed to {}", Error::chain(error));
+    match error {
+        TrustError::Disk(store) => store_error(store),
+        TrustError::Exists(_) | TrustError::Denied(_) => Error::Refused(text),
+        TrustError::Request => Error::BadInput(text),
+        TrustError::Damaged { .. } | TrustError::Certificate(_) | TrustError::Random(_) => {
+            Error::Failed(text)
+        }
     }
 }
 

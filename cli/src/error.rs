@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use thiserror::Error;
 use tonic::Code;
 
+use crate::harmless;
+
 /// How the process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit(u8);
@@ -162,7 +164,11 @@ pub fn print(error: &Error, json: bool) {
         _ if json => writeln!(stderr, "{}", error.to_json()),
         Error::Suspended(how_to_go_on) => writeln!(stderr, "{how_to_go_on}"),
         Error::Spec(errors) => writeln!(stderr, "{}", errors.render(true)),
-        _ => writeln!(stderr, "\x1b[1;31merror:\x1b[0m {error}"),
+        // Others' words may stand in it.
+        _ => {
+            let error = harmless::text(&error.to_string());
+            writeln!(stderr, "\x1b[1;31merror:\x1b[0m {error}")
+        }
     };
 }
 

@@ -59,7 +59,7 @@ async fn again(
         *pause = (*pause * 2).min(LONGEST_PAUSE);
         let url = reconnect.url();
         let why = match &url {
-            Some(url) => match Clients::connect(url).await {
+            Some(url) => match old.again(url).await {
                 Ok(clients) => return Ok(clients),
                 Err(error) => error.to_string(),
             },

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use agent::config::HostConfig;
 use agent::fleet::Fleet;
+use agent::trust::Admission;
 use agent::{AgentError, AgentOptions, Leave};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::access;
 use crate::context::{self, Context};
 use crate::error::Error;
 use crate::kit;
@@ -115,6 +117,7 @@ impl Hosts {
             let options = AgentOptions {
                 folder: context::agent_folder(&context.data, &name),
                 coordinator: coordinator.to_owned(),
+                admission: Admission::default(),
                 program: program()?,
                 kit: kit.to_owned(),
                 shutdown: started.shutdown.clone(),
@@ -178,6 +181,11 @@ pub fn agent_error(host: &str, error: &AgentError) -> Error {
     let text = format!("host {host}: failed to {}", Error::chain(error));
     match error {
         AgentError::Session(_) => Error::Refused(text),
+        AgentError::Trust(error) => match access::trust_error(error) {
+            Error::BadInput(_) => Error::BadInput(text),
+            Error::Failed(_) => Error::Failed(text),
+            _ => Error::Refused(text),
+        },
         AgentError::Folder(_) | AgentError::Disk(_) | AgentError::Spool(_) => Error::Failed(text),
     }
 }

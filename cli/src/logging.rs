@@ -1,9 +1,12 @@
 //! Logs to stderr: `SWEEP_LOG` when set, else by `-v`, else warnings for commands and info for servers.
 //! Never stdout, and never an environment or a secret: what is logged is chosen where it is logged.
 
+use std::borrow::Cow;
 use std::io::IsTerminal as _;
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::MakeExt as _;
+use tracing_subscriber::fmt::format::debug_fn;
 
 use crate::args::{Cli, Color};
 
@@ -27,18 +30,41 @@ pub fn start(cli: &Cli) {
         .with_writer(std::io::stderr)
         .with_ansi(colour)
         .with_target(false)
+        .fmt_fields(
+            debug_fn(|writer, field, value| {
+                let text = format!("{value:?}");
+                let text = one_line(&text);
+                match field.name() {
+                    "message" => write!(writer, "{text}"),
+                    name => write!(writer, "{name}={text}"),
+                }
+            })
+            .delimited(" "),
+        )
         .init();
     if let Some(error) = wrong {
         tracing::warn!("SWEEP_LOG is not a log level or filter ({error}); using `{level}`");
     }
 }
 
+/// What others sent may stand in a line: it begins no line of its own, and does not speak to a terminal.
+fn one_line(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let escaped = |c: char| match c.is_control() {
+        true => c.escape_default().collect(),
+        false => String::from(c),
+    };
+    text.chars().map(escaped).collect::<String>().into()
+}
+
 /// The libraries below speak up only at the highest level.
 fn level(server: bool, verbose: u8) -> &'static str {
     match (server, verbose) {
         (false, 0) => "warn",
-        (true, 0) | (false, 1) => "warn,sweep=info,agent=info,coordinator=info",
-        (true, 1) | (false, 2) => "info,sweep=debug,agent=debug,coordinator=debug",
+        (true, 0) | (false, 1) => "warn,audit=info,sweep=info,agent=info,coordinator=info",
+        (true, 1) | (false, 2) => "info,audit=debug,sweep=debug,agent=debug,coordinator=debug",
         _ => "trace",
     }
 }
@@ -46,6 +72,13 @@ fn level(server: bool, verbose: u8) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_stays_one_line() {
+        assert_eq!(one_line("as it was é"), "as it was é");
+        let text = one_line("a\r\n2026 ERROR b\u{1b}[2J");
+        assert_eq!(text, "a\\r\\n2026 ERROR b\\u{1b}[2J");
+    }
 
     #[test]
     fn servers_say_more() {

@@ -1,6 +1,7 @@
 //! `sweep`: every role and every command in one binary. This file is the table of contents: what is started first,
 //! what a verb runs, how an error becomes an exit code. It decides nothing about sweeps.
 
+mod access;
 mod args;
 mod clients;
 mod cmd;
@@ -8,6 +9,7 @@ mod context;
 mod embedded;
 mod error;
 mod follow;
+mod harmless;
 mod kit;
 mod local;
 mod logging;
@@ -41,6 +43,8 @@ fn main() -> ExitCode {
         _ => {}
     }
 
+    // Before anything speaks TLS. Somebody else's would be there only if it stood above this line.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let cli = Cli::parse();
     cli.global.color.write_global();
     logging::start(&cli);
@@ -84,6 +88,7 @@ async fn dispatch(command: Command, context: &Context) -> Result<Exit, Error> {
         Command::Host(verb) => cmd::host::run(verb, context).await,
         Command::Agent(verb) => cmd::agent::run(verb, context).await,
         Command::Coordinator(verb) => cmd::coordinator::run(verb, context).await,
+        Command::Token(verb) => cmd::token::run(verb, context).await,
         Command::Vram(verb) => cmd::vram::run(verb, context).await,
         Command::Completions(args) => cmd::completions::run(&args),
     }

@@ -1,12 +1,14 @@
 //! Everything that goes to stdout and the notes on stderr. A reader that has gone (`sweep list | head -1`) ends the
 //! command quietly. Refuses to print more than the one document when JSON is asked for.
 
-use std::io::{self, BufWriter, Write as _};
+use std::borrow::Cow;
+use std::io::{self, BufWriter, IsTerminal as _, Write as _};
 
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::Error;
+use crate::harmless::{self, Harmless};
 
 /// One document: as JSON, or as `text` makes it for people.
 pub fn document<T: Serialize>(
@@ -41,6 +43,10 @@ pub fn json_line(document: &serde_json::Value) -> Result<(), Error> {
 /// Text for people, ended by one newline. Colours are dropped where they are not wanted.
 pub fn print(text: &str) -> Result<(), Error> {
     let mut stdout = anstream::stdout().lock();
+    let text = match io::stdout().is_terminal() {
+        true => Cow::Owned(harmless::text(text)),
+        false => Cow::Borrowed(text),
+    };
     stdout
         .write_all(text.trim_end_matches('\n').as_bytes())
         .and_then(|()| stdout.write_all(b"\n"))
@@ -53,11 +59,15 @@ pub fn print_unless(quiet: bool, text: &str) -> Result<(), Error> {
     if quiet { Ok(()) } else { print(text) }
 }
 
-/// Bytes of a log, untouched.
-pub fn bytes(data: &[u8]) -> Result<(), Error> {
+/// Bytes of a log: untouched, but on a terminal harmless.
+pub fn bytes(log: &mut Harmless, data: &[u8]) -> Result<(), Error> {
     let mut stdout = io::stdout().lock();
+    let shown = match stdout.is_terminal() {
+        true => log.piece(data).into(),
+        false => Cow::Borrowed(data),
+    };
     stdout
-        .write_all(data)
+        .write_all(&shown)
         .and_then(|()| stdout.flush())
         .map_err(failed)
 }
@@ -66,7 +76,7 @@ pub fn bytes(data: &[u8]) -> Result<(), Error> {
 pub fn note(context: &Context, text: &str) {
     if !context.quiet {
         // A note that nobody can read is no reason to fail.
-        let _ = writeln!(anstream::stderr().lock(), "{text}");
+        let _ = writeln!(anstream::stderr().lock(), "{}", harmless::text(text));
     }
 }
 

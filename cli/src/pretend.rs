@@ -14,6 +14,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use uuid::Uuid;
 
+use crate::access::Access;
 use crate::clients::Clients;
 use crate::embedded;
 use crate::error::Error;
@@ -36,7 +37,7 @@ impl Pretended {
     pub async fn start(hosts: &[HostConfig]) -> Result<Self, Error> {
         let folder = Temporary(std::env::temp_dir().join(format!("sweep-plan-{}", Uuid::now_v7())));
         let running = embedded::start(&folder.0, embedded::ANY_PORT).await?;
-        let clients = Clients::connect(&format!("http://{}", running.address())).await?;
+        let clients = Clients::connect(running.url(), &Access::default()).await?;
         let mut sessions = Vec::new();
         for host in hosts {
             sessions.push(register(&clients, host).await?);
@@ -73,7 +74,7 @@ async fn register(clients: &Clients, host: &HostConfig) -> Result<Session, Error
     };
     // The channel has room: nothing was said before.
     let _ = say.send(hello).await;
-    let mut hear = AgentsClient::new(clients.channel())
+    let mut hear = AgentsClient::new(clients.wire())
         .session(ReceiverStream::new(said))
         .await?
         .into_inner();

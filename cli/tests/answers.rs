@@ -274,7 +274,7 @@ fn a_coordinator_for_the_whole_network_is_refused() {
         .unwrap();
     assert_eq!(code(&output), 4);
     assert!(
-        stderr(&output).contains("SSH tunnel"),
+        stderr(&output).contains("sweep coordinator init"),
         "{}",
         stderr(&output)
     );

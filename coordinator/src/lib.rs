@@ -1,7 +1,7 @@
 //! Keeps the sweeps, decides what runs where, and answers about both.
 //!
 //! `engine` is the one writer of state; `schedule` decides and does nothing; `advice` says what would fit; `store` keeps;
-//! `api` is the way in; `documents` is what people read. [`start`] puts them together.
+//! `api` is the way in; `trust` says who may; `documents` is what people read. [`start`] puts them together.
 
 mod advice;
 mod api;
@@ -12,5 +12,6 @@ mod live;
 mod running;
 pub mod schedule;
 pub mod store;
+pub mod trust;
 
 pub use running::{Options, Pulse, Running, StartError, start};

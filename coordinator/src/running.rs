@@ -1,6 +1,6 @@
 //! A coordinator from its start to its end: folder locked, store opened, engine started, address bound and announced.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use proto::v1::agents_server::AgentsServer;
 use proto::v1::files_server::FilesServer;
 use proto::v1::hosts_server::HostsServer;
 use proto::v1::sweeps_server::SweepsServer;
+use proto::v1::trust_server::TrustServer;
 use proto::v1::vram_server::VramServer;
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -22,9 +23,13 @@ use crate::clock;
 use crate::engine::{self, Command, EngineHandle, Timing};
 use crate::live::Live;
 use crate::store::{self, AttemptFiles, Files, SledStore, Store, StoreError};
+use crate::trust::{Gate, Trust, TrustError};
 
 /// Sweep files have at most 1 MiB, with attachments.
 const MESSAGE_MAX: usize = 16 << 20;
+/// A certificate request has some hundred bytes.
+const TRUST_MAX: usize = 64 << 10;
+const HEADERS_MAX: u32 = 32 << 10;
 /// Open streams are given this long to end by themselves.
 const GOODBYE: Duration = Duration::from_secs(2);
 
@@ -59,8 +64,9 @@ impl Options {
 #[derive(Debug, Error)]
 pub enum StartError {
     #[error(
-        "listen on {0}: only this machine's own addresses (127.0.0.1, ::1) are allowed, as there is neither TLS \
-         nor a token yet; reach another machine through an SSH tunnel"
+        "listen on {0}: without TLS only loopback addresses (127.0.0.1, ::1) are allowed, because whoever reaches a \
+         coordinator can run programs on its hosts; make its certificates and tokens first, with: sweep coordinator \
+         init --name HOSTNAME (and the same --data)"
     )]
     NotLoopback(SocketAddr),
     #[error("listen on {address}: {source}")]
@@ -70,6 +76,8 @@ pub enum StartError {
     },
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Trust(#[from] TrustError),
     #[error("serve: {0}")]
     Serve(#[from] tonic::transport::Error),
 }
@@ -77,6 +85,7 @@ pub enum StartError {
 /// A coordinator that answers.
 pub struct Running {
     address: SocketAddr,
+    url: String,
     data: PathBuf,
     engine: EngineHandle,
     /// Absent once its end has been told.
@@ -87,7 +96,7 @@ pub struct Running {
 
 /// Starts a coordinator on a data folder, which is made if it is not there.
 pub async fn start(options: Options) -> Result<Running, StartError> {
-    if !options.listen.ip().is_loopback() {
+    if !options.listen.ip().is_loopback() && !Trust::is_there(&options.data) {
         return Err(StartError::NotLoopback(options.listen));
     }
     // Before anything is made: an address in use leaves nothing behind.
@@ -98,6 +107,8 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     let listener = TcpListener::bind(options.listen).await.map_err(listening)?;
     let address = listener.local_addr().map_err(listening)?;
     let store = SledStore::open(&options.data, clock::now_ms())?;
+    // After the store, whose lock is the whole folder's.
+    let trust = Trust::open(&options.data, clock::now_ms())?.map(Arc::new);
     let staged = Files::open(&options.data)?;
     let reader = store.reader();
     let live = Arc::new(Live::default());
@@ -115,18 +126,33 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         files: Arc::new(Mutex::new(AttemptFiles::new(&options.data))),
         staged,
         data: options.data.clone(),
+        trust: trust.clone(),
     };
+    let url = url(address, trust.is_some());
     let close = CancellationToken::new();
     let server = tokio::spawn(serve(api, listener, close.clone()));
-    store::announce(&options.data, &format!("http://{address}"))?;
+    store::announce(&options.data, &url)?;
     Ok(Running {
         address,
+        url,
         data: options.data,
         engine: started.handle,
         ended: Some(started.ended),
         close,
         server,
     })
+}
+
+/// How this machine reaches it: one that listens on all addresses is reached on loopback.
+fn url(address: SocketAddr, tls: bool) -> String {
+    let mut near = address;
+    if near.ip().is_unspecified() {
+        near.set_ip(match address {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    format!("{}://{near}", if tls { "https" } else { "http" })
 }
 
 async fn serve(
@@ -136,12 +162,22 @@ async fn serve(
 ) -> Result<(), tonic::transport::Error> {
     // Small messages go out at once: an order must not wait for the acknowledgement before it.
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    Server::builder()
+    let mut server = Server::builder()
         .http2_keepalive_interval(Some(Duration::from_secs(10)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+        .http2_max_header_list_size(HEADERS_MAX);
+    if let Some(trust) = &api.trust {
+        server = server.tls_config(trust.tls())?;
+    }
+    let gate = Gate {
+        trust: api.trust.clone(),
+    };
+    server
+        .layer(gate)
         .add_service(SweepsServer::new(api.clone()).max_decoding_message_size(MESSAGE_MAX))
         .add_service(HostsServer::new(api.clone()))
         .add_service(FilesServer::new(api.clone()))
+        .add_service(TrustServer::new(api.clone()).max_decoding_message_size(TRUST_MAX))
         .add_service(VramServer::new(api.clone()).max_decoding_message_size(MESSAGE_MAX))
         .add_service(AgentsServer::new(api).max_decoding_message_size(MESSAGE_MAX))
         .serve_with_incoming_shutdown(incoming, close.cancelled_owned())
@@ -170,6 +206,12 @@ impl Running {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// How this machine reaches it; `https` where `coordinator init` was run.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
     }
 
     /// Nothing more is placed: what runs is about to be stopped, and what that frees is not to be filled again.

@@ -4,6 +4,7 @@
 pub mod convert;
 pub mod json;
 pub mod time;
+pub mod token;
 
 /// What travels between command line, coordinator and agents; the documents of `--json`.
 #[allow(clippy::all, clippy::pedantic)]

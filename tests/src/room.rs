@@ -15,6 +15,20 @@ use crate::{Agent, Coordinator, Host, Said, sweep_binary};
 const PATIENCE: Duration = Duration::from_secs(120);
 const SHOWN: usize = 6000;
 
+/// What the surroundings may have set.
+pub(crate) const HIDDEN: [&str; 10] = [
+    "SWEEP_DATA",
+    "SWEEP_COORDINATOR",
+    "SWEEP_KIT",
+    "SWEEP_LOG",
+    "SWEEP_TOKEN",
+    "SWEEP_TOKEN_FILE",
+    "SWEEP_JOIN_TOKEN",
+    "SWEEP_JOIN_TOKEN_FILE",
+    "SWEEP_CA",
+    "XDG_CONFIG_HOME",
+];
+
 pub struct Room {
     folder: tempfile::TempDir,
     commands: Cell<u64>,
@@ -102,7 +116,7 @@ impl Room {
             .args(words)
             .stdin(Stdio::null())
             .current_dir(self.path());
-        for name in ["SWEEP_DATA", "SWEEP_COORDINATOR", "SWEEP_KIT", "SWEEP_LOG"] {
+        for name in HIDDEN {
             command.env_remove(name);
         }
         // Nothing may fall into the user's own folders, and each process can be found by the room's path.

@@ -46,7 +46,7 @@ impl Server {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log);
-        for name in ["SWEEP_DATA", "SWEEP_COORDINATOR", "SWEEP_KIT", "SWEEP_LOG"] {
+        for name in crate::room::HIDDEN {
             command.env_remove(name);
         }
         command

@@ -3,11 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     "sweep/v1/documents.proto",
     "sweep/v1/files.proto",
     "sweep/v1/sweeps.proto",
     "sweep/v1/agents.proto",
+    "sweep/v1/trust.proto",
     "sweep/store/v1/records.proto",
 ];
 

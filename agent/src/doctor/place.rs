@@ -95,7 +95,7 @@ fn secret(name: &str, path: &Path) -> Check {
         let fix = "put the file there, readable by the user that runs the agent";
         return Check::failed(what, format!("{shown}: {error}"), fix);
     }
-    if os::others_may_read(path) {
+    if os::everybody_may_read(path) {
         let fix = format!("chmod 600 {shown}");
         return Check::warning(what, format!("{shown} can be read by every user"), fix);
     }

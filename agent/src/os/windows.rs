@@ -25,6 +25,19 @@ pub fn private_folder(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)
 }
 
+/// The folder's rights are the file's.
+pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    let beside = path.with_extension("tmp");
+    fs::write(&beside, content)?;
+    fs::File::options().write(true).open(&beside)?.sync_all()?;
+    fs::rename(&beside, path)
+}
+
+/// Rights are lists there, which the standard library does not read.
+pub fn others_may_read(path: &Path) -> io::Result<bool> {
+    fs::metadata(path).map(|_| false)
+}
+
 #[must_use]
 pub fn boot() -> String {
     String::new()
@@ -47,7 +60,7 @@ pub fn oom_kills() -> Option<u64> {
 
 /// Who may read a file is its access list's business.
 #[must_use]
-pub fn others_may_read(_path: &Path) -> bool {
+pub fn everybody_may_read(_path: &Path) -> bool {
     false
 }
 

@@ -20,6 +20,7 @@ use crate::config::HostConfig;
 use crate::recording::Offering;
 use crate::rehearsal::Asking;
 use crate::spool::Spool;
+use crate::trust::Credentials;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -33,6 +34,8 @@ const LARGEST: usize = 64 << 20;
 
 pub struct Session {
     pub coordinator: String,
+    /// Over TLS only.
+    pub credentials: Option<Credentials>,
     pub config: Arc<HostConfig>,
     pub attempts: Attempts,
     pub rehearsals: Asking,
@@ -66,7 +69,7 @@ enum End {
 
 /// Keeps a session until the coordinator's protocol turns out to be another one.
 pub async fn keep(mut session: Session) -> Result<(), SessionError> {
-    let endpoint = endpoint(&session.coordinator)?;
+    let endpoint = endpoint(&session.coordinator, session.credentials.as_ref())?;
     let mut pauses = pauses();
     let mut told = false;
     loop {
@@ -106,12 +109,18 @@ async fn once(session: &mut Session, endpoint: &Endpoint, welcome: &mut bool) ->
 }
 
 /// How the coordinator is dialled.
-pub(crate) fn endpoint(address: &str) -> Result<Endpoint, SessionError> {
-    let endpoint =
-        Endpoint::from_shared(address.to_owned()).map_err(|source| SessionError::Address {
-            address: address.to_owned(),
-            source,
-        })?;
+pub(crate) fn endpoint(
+    address: &str,
+    credentials: Option<&Credentials>,
+) -> Result<Endpoint, SessionError> {
+    let wrong = |source| SessionError::Address {
+        address: address.to_owned(),
+        source,
+    };
+    let mut endpoint = Endpoint::from_shared(address.to_owned()).map_err(wrong)?;
+    if let Some(credentials) = credentials {
+        endpoint = endpoint.tls_config(credentials.tls()).map_err(wrong)?;
+    }
     Ok(endpoint
         .connect_timeout(DIAL)
         .tcp_nodelay(true)
@@ -132,7 +141,7 @@ fn pauses() -> ExponentialBackoff {
 }
 
 /// An error with what caused it: a bare "transport error" helps nobody.
-fn with_causes(error: &dyn std::error::Error) -> String {
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -25,6 +25,7 @@ use fetch::FetchError;
 
 use crate::durable::DiskError;
 use crate::session::{self, Links};
+use crate::trust::Credentials;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -74,13 +75,19 @@ pub struct Staging {
     coordinator: String,
     /// One fetches at a time: two attempts often lack the same.
     one: Arc<tokio::sync::Mutex<()>>,
+    credentials: Option<Credentials>,
 }
 
 impl Staging {
-    pub fn open(folder: PathBuf, coordinator: &str) -> Result<Self, DiskError> {
+    pub fn open(
+        folder: PathBuf,
+        coordinator: &str,
+        credentials: Option<Credentials>,
+    ) -> Result<Self, DiskError> {
         Ok(Self {
             cache: Cache::open(folder)?,
             coordinator: coordinator.to_owned(),
+            credentials,
             one: Arc::default(),
         })
     }
@@ -151,7 +158,7 @@ impl Staging {
         if lacking.is_empty() {
             return Ok(());
         }
-        let endpoint = session::endpoint(&self.coordinator)
+        let endpoint = session::endpoint(&self.coordinator, self.credentials.as_ref())
             .map_err(|error| NotStaged::Fetch(error.to_string()))?;
         let mut client = FilesClient::new(endpoint.connect_lazy());
         for file in lacking {

@@ -44,6 +44,7 @@ impl Host {
             coordinator: self.address.clone(),
             folder: self.root.path().join("agent"),
             program: shepherd(),
+            admission: agent::trust::Admission::default(),
             kit: self.root.path().join("kit"),
             shutdown: shutdown.clone(),
             leave: leave.always(),

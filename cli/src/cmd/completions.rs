@@ -5,6 +5,7 @@ use clap_complete::Shell;
 
 use crate::args::Cli;
 use crate::error::{Error, Exit};
+use crate::harmless::Harmless;
 use crate::out;
 
 /// Print the completion script of a shell
@@ -20,6 +21,6 @@ pub fn run(args: &Args) -> Result<Exit, Error> {
     // The generator writes in many small pieces and panics when one fails; the pipe may be closed.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "sweep", &mut script);
-    out::bytes(&script)?;
+    out::bytes(&mut Harmless::default(), &script)?;
     Ok(Exit::DONE)
 }

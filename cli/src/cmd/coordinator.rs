@@ -1,5 +1,5 @@
-//! `sweep coordinator run|backup|restore|verify|compact`: the server, and the care of its store. `run` listens on
-//! loopback only: it would let anyone who reaches it run programs on the hosts.
+//! `sweep coordinator init|run|backup|restore|verify|compact`: the server, and the care of its store. Without `init` it
+//! listens on loopback only: it would let anyone who reaches it run programs on the hosts.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -20,6 +20,8 @@ const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALH
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
+    /// Make a CA, a server certificate and a join token, so that it may listen beyond loopback, with TLS
+    Init(InitArgs),
     /// Run the coordinator on the data folder until it is asked to end
     Run(RunArgs),
     /// Copy the store into a new folder, while no coordinator runs
@@ -33,8 +35,15 @@ pub enum Verb {
 }
 
 #[derive(Debug, clap::Args)]
+pub struct InitArgs {
+    /// Name or address by which agents and users reach it; may be repeated [default: this machine's name]
+    #[arg(long = "name", value_name = "HOSTNAME")]
+    pub names: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
 pub struct RunArgs {
-    /// Address to listen on; loopback only
+    /// Address to listen on; loopback only, unless `coordinator init` was run on the data folder
     #[arg(long, value_name = "ADDR", default_value_t = LISTEN)]
     pub listen: SocketAddr,
     /// No word from a host for so long: its attempts are given up and placed again
@@ -76,6 +85,7 @@ pub struct RestoreArgs {
 
 pub async fn run(verb: Verb, context: &Context) -> Result<Exit, Error> {
     match verb {
+        Verb::Init(args) => super::init::run(args, context),
         Verb::Run(args) => serve(&args, context).await,
         Verb::Backup(args) => backup(&args, context),
         Verb::Restore(args) => restore(&args, context),
@@ -85,9 +95,6 @@ pub async fn run(verb: Verb, context: &Context) -> Result<Exit, Error> {
 }
 
 async fn serve(args: &RunArgs, context: &Context) -> Result<Exit, Error> {
-    if !args.listen.ip().is_loopback() {
-        return Err(not_loopback(args.listen));
-    }
     let mut asked = Asked::listen()?;
     let options = Options {
         listen: args.listen,
@@ -97,7 +104,7 @@ async fn serve(args: &RunArgs, context: &Context) -> Result<Exit, Error> {
         ..Options::new(&context.data)
     };
     let mut running = embedded::start_with(options).await?;
-    let address = format!("http://{}", running.address());
+    let address = running.url().to_owned();
     if context.json {
         out::json_line(&json!({ "coordinator": address }))?;
     } else {
@@ -119,15 +126,6 @@ async fn serve(args: &RunArgs, context: &Context) -> Result<Exit, Error> {
         // What was acknowledged is on the disk: leaving at once loses nothing.
         () = asked.again() => Ok(Exit::DONE),
     }
-}
-
-fn not_loopback(listen: SocketAddr) -> Error {
-    Error::Refused(format!(
-        "failed to listen on {listen}: only loopback addresses are allowed, because whoever reaches a coordinator \
-         can run programs on its hosts; TLS and tokens come with a later release. Listen on 127.0.0.1:{port} and \
-         use an SSH tunnel from each host: ssh -N -L {port}:127.0.0.1:{port} THIS-HOST",
-        port = listen.port()
-    ))
 }
 
 fn backup(args: &BackupArgs, context: &Context) -> Result<Exit, Error> {

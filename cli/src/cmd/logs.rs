@@ -1,5 +1,6 @@
 //! `sweep logs JOB [--follow]`: the log of the job's newest attempt, byte for byte. A connection that breaks is made
-//! again and the log goes on where it was, nothing twice. Interprets nothing.
+//! again and the log goes on where it was, nothing twice. Into a file or a pipe it goes byte for byte; a terminal gets
+//! its colours, and what else would drive it is shown instead of carried out.
 
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use crate::clients::{self, Clients, Open};
 use crate::context::Context;
 use crate::error::{Error, Exit};
 use crate::follow::is_lost;
+use crate::harmless::Harmless;
 use crate::{embedded, out};
 
 /// Print the log of a job's newest attempt, or of one attempt
@@ -62,7 +64,7 @@ async fn read(open: &Open, args: &Args, context: &Context) -> Result<Place, Erro
             .coordinator
             .clone()
             .or_else(|| embedded::announced(&context.data));
-        if let Ok(again) = Clients::connect(url.as_deref().unwrap_or(&clients.url)).await {
+        if let Ok(again) = clients.again(url.as_deref().unwrap_or(&clients.url)).await {
             clients = again;
         }
         place.start_again();
@@ -95,7 +97,7 @@ async fn stream(
         if context.json {
             place.keep(fresh);
         } else {
-            out::bytes(fresh)?;
+            out::bytes(&mut place.terminal, fresh)?;
         }
     }
 }
@@ -108,6 +110,8 @@ struct Place {
     taken: usize,
     /// Of those, how many this connection has sent.
     seen: usize,
+    /// What a terminal may be in the middle of.
+    terminal: Harmless,
     /// For JSON: the log of each attempt.
     kept: Vec<(String, Vec<u8>)>,
 }

@@ -52,7 +52,7 @@ async fn has_coordinator(context: &Context) -> bool {
         return true;
     }
     match embedded::announced(&context.data) {
-        Some(url) => Clients::connect(&url).await.is_ok(),
+        Some(url) => Clients::connect(&url, &context.access).await.is_ok(),
         None => false,
     }
 }

@@ -71,6 +71,15 @@ pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
 
 /// A coordinator that runs on the folder already would end with whoever started it.
 async fn start_coordinator(args: &Args, context: &Context) -> Result<Running, Error> {
+    if coordinator::trust::Trust::is_there(&context.data) {
+        return Err(Error::Refused(format!(
+            "failed to run here: {} belongs to a coordinator with TLS, whose hosts join it; start it with `sweep \
+             coordinator run` and hand the sweep to it with `sweep submit {}`, or give this run a folder of its own with \
+             --data DIR",
+            context.data.display(),
+            args.file.display()
+        )));
+    }
     let started = embedded::start(&context.data, embedded::ANY_PORT).await;
     started.map_err(|error| match (error, embedded::announced(&context.data)) {
         (Error::Refused(_), Some(url)) => Error::Refused(format!(
@@ -120,7 +129,7 @@ impl Here {
         let hosts = self.hosts.insert(Hosts::start(context, hosts, &url, &kit)?);
         hosts.registered().await?;
         self.running.fleet_complete();
-        let clients = Clients::connect(&url).await?;
+        let clients = Clients::connect(&url, &context.access).await?;
         let sweep = begin(&clients, args, loaded, context).await?;
         let mut progress = Progress::new(context).without_reader();
         let same = SameProcess(url);
@@ -221,7 +230,7 @@ async fn elsewhere(
             "--fleet and --config start hosts in this process, and --coordinator {url} has its own; leave one out"
         )));
     }
-    let clients = Clients::connect(url).await?;
+    let clients = Clients::connect(url, &context.access).await?;
     let sweep = begin(&clients, args, loaded, context).await?;
     watch::run(watch::Args { sweep }, context).await
 }

@@ -81,7 +81,7 @@ pub async fn submit(
     // The connection broke: it may or may not have been taken, so it is sent again once one can be made.
     while is_lost(&error) && Instant::now() < until {
         tokio::time::sleep(PAUSE).await;
-        let Ok(again) = Clients::connect(&clients.url).await else {
+        let Ok(again) = clients.again(&clients.url).await else {
             continue;
         };
         match once(&again, &request, packed).await {

@@ -16,6 +16,7 @@ pub mod results;
 pub mod settings;
 pub mod sweep;
 pub mod table;
+pub mod token;
 pub mod verdicts;
 pub mod vram;
 pub mod why;

@@ -12,10 +12,10 @@ use proto::v1::{self, MissingRequest, UploadRequest};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use super::Source;
+use crate::clients::Wire;
 use crate::error::Error;
 
 const PIECE: usize = 256 * 1024;
@@ -62,7 +62,7 @@ impl Packed {
     }
 
     /// Until the coordinator has all of them. Nothing is asked where there is nothing to send.
-    pub async fn send(&self, mut client: FilesClient<Channel>) -> Result<(), Error> {
+    pub async fn send(&self, mut client: FilesClient<Wire>) -> Result<(), Error> {
         if self.files.is_empty() {
             return Ok(());
         }
@@ -103,7 +103,7 @@ fn digest(path: &Path) -> io::Result<(String, u64)> {
 }
 
 async fn upload(
-    client: &mut FilesClient<Channel>,
+    client: &mut FilesClient<Wire>,
     digest: &str,
     source: &Source,
 ) -> Result<(), Error> {

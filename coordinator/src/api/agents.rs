@@ -1,7 +1,12 @@
 //! One agent's stream: its hello is handed to the engine, its bytes to the files, its events to the engine. Bytes are
 //! on the disk before the event that ends their attempt goes on, so a committed ending has its whole log.
+//!
+//! Refuses a host that calls itself otherwise than its certificate does, and bytes and events of attempts that are not
+//! its own: the session ends with that answer.
 
+use std::collections::HashSet;
 use std::pin::Pin;
+use std::sync::Mutex;
 
 use futures_util::Stream;
 use jobs::AttemptId;
@@ -11,14 +16,17 @@ use proto::v1::agents_server::Agents;
 use proto::v1::coordinator_message::Message as Reply;
 use proto::v1::{self, AgentMessage, ChunkAck, CoordinatorMessage, Hello, Refuse};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::own::is_itself;
 use super::{Api, status};
 use crate::engine::{Command, Refusal, Registered, Unpacked};
 use crate::store::{Channel, read_log};
+use crate::trust::{Caller, audit};
 
 /// A report is read again in pieces: it may be long.
 const PIECE: usize = 1 << 20;
@@ -32,6 +40,9 @@ pub(super) struct Session {
     pub(super) number: u64,
     to: UnboundedSender<CoordinatorMessage>,
     close: CancellationToken,
+    pub(super) caller: Caller,
+    /// Attempts that were found to be this host's.
+    pub(super) own: Mutex<HashSet<AttemptId>>,
 }
 
 #[tonic::async_trait]
@@ -42,12 +53,22 @@ impl Agents for Api {
         &self,
         request: Request<Streaming<AgentMessage>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
+        let caller = Caller::of(request.extensions());
         let mut from = request.into_inner();
         let (to, receiver) = unbounded_channel();
+        // What the stream ends with, once nobody has anything more to say over it.
+        let (last, at_last) = oneshot::channel::<Status>();
         let api = self.clone();
         tokio::spawn(async move {
-            let Some((host, registered)) = api.greet(&mut from, &to).await else {
-                return;
+            let (host, registered) = match api.greet(&mut from, &to, &caller).await {
+                Ok(Some(greeted)) => greeted,
+                Ok(None) => return,
+                Err(status) => {
+                    audit::refused(&caller, "session", status.message());
+                    // The agent may have gone already; then there is nobody to tell.
+                    let _ = last.send(status);
+                    return;
+                }
             };
             let session = Session {
                 api,
@@ -55,11 +76,16 @@ impl Agents for Api {
                 number: registered.session,
                 to,
                 close: registered.close,
+                caller,
+                own: Mutex::default(),
             };
-            session.serve(from).await;
+            if let Some(status) = session.serve(from).await {
+                let _ = last.send(status);
+            }
         });
+        let ending = futures_util::stream::once(at_last).filter_map(|said| said.ok().map(Err));
         Ok(Response::new(Box::pin(
-            UnboundedReceiverStream::new(receiver).map(Ok),
+            UnboundedReceiverStream::new(receiver).map(Ok).chain(ending),
         )))
     }
 }
@@ -70,7 +96,8 @@ impl Api {
         &self,
         from: &mut Streaming<AgentMessage>,
         to: &UnboundedSender<CoordinatorMessage>,
-    ) -> Option<(String, Registered)> {
+        caller: &Caller,
+    ) -> Result<Option<(String, Registered)>, Status> {
         let first = from
             .message()
             .await
@@ -78,19 +105,22 @@ impl Api {
             .flatten()
             .and_then(|one| one.message);
         let answer = match first {
-            Some(Message::Hello(hello)) => self.register(hello, to.clone()).await,
+            Some(Message::Hello(hello)) => {
+                is_itself(&hello, caller)?;
+                self.register(hello, to.clone()).await
+            }
             _ => Err(Refusal::Invalid(
                 "the first message of a session must be Hello".into(),
             )),
         };
         match answer {
-            Ok(found) => Some(found),
+            Ok(found) => Ok(Some(found)),
             Err(refusal) => {
                 tracing::warn!(%refusal, "an agent was refused");
                 let reason = refusal.to_string();
                 // The agent may have gone already; then there is nobody to tell.
                 let _ = to.send(reply(Reply::Refuse(Refuse { reason })));
-                None
+                Ok(None)
             }
         }
     }
@@ -122,7 +152,9 @@ impl Api {
 }
 
 impl Session {
-    async fn serve(self, mut from: Streaming<AgentMessage>) {
+    /// Until it ends; with what the agent is to be told.
+    async fn serve(self, mut from: Streaming<AgentMessage>) -> Option<Status> {
+        let mut told = None;
         loop {
             let message = tokio::select! {
                 message = from.message() => message,
@@ -132,7 +164,12 @@ impl Session {
                 Ok(Some(message)) => {
                     if let Err(error) = self.take(message).await {
                         // Ending the stream makes the agent dial again and go on from what is here.
-                        tracing::warn!(host = self.host, %error, "the session is ended");
+                        tracing::warn!(
+                            host = self.host,
+                            error = error.message(),
+                            "the session is ended"
+                        );
+                        told = Some(error);
                         break;
                     }
                 }
@@ -148,9 +185,23 @@ impl Session {
             host: self.host,
             session: self.number,
         });
+        told
     }
 
     async fn take(&self, message: AgentMessage) -> Result<(), Status> {
+        // A session may last for weeks, and its host's certificate be revoked meanwhile.
+        if let Some(trust) = &self.api.trust
+            && !trust.still_trusts(&self.caller)
+        {
+            audit::refused(
+                &self.caller,
+                "session",
+                "its certificate was revoked or replaced",
+            );
+            return Err(Status::unauthenticated(
+                "the host's certificate was revoked or replaced",
+            ));
+        }
         match message.message {
             Some(Message::Heartbeat(beat)) => self.api.engine.tell(Command::Heartbeat {
                 host: self.host.clone(),
@@ -195,6 +246,7 @@ impl Session {
             .attempt
             .parse()
             .map_err(|error: jobs::BadId| Status::invalid_argument(error.to_string()))?;
+        self.is_own(&id, false).await?;
         let (wire, channel) = match chunk.channel() {
             v1::Channel::Log => (v1::Channel::Log, Channel::Log),
             v1::Channel::Report => (v1::Channel::Report, Channel::Report),
@@ -240,6 +292,10 @@ impl Session {
 
     async fn take_event(&self, event: v1::Event) -> Result<(), Status> {
         let mut metrics = serde_json::Map::new();
+        // An event whose attempt cannot be read is ignored and acknowledged by the engine.
+        if let Ok(id) = event.attempt.parse::<AttemptId>() {
+            self.is_own(&id, true).await?;
+        }
         if let Some(v1::event::Event::Ended(_)) = &event.event {
             let id: AttemptId = event
                 .attempt

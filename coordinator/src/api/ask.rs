@@ -13,6 +13,7 @@ use tonic::{Request, Response, Status};
 use super::{Api, logs, watch};
 use crate::documents;
 use crate::engine::{Command, OpenSweep, Refusal, State, life_of, travelling};
+use crate::trust::{Caller, audit};
 
 /// Renders one sweep, wherever it is: in memory, or brought back from the store.
 pub(super) fn with_life<T>(
@@ -33,13 +34,25 @@ pub(super) fn with_life<T>(
 }
 
 impl Api {
-    async fn mark(&self, target: String, kind: MarkKind) -> Result<Vec<String>, Status> {
+    async fn mark(
+        &self,
+        caller: &Caller,
+        target: String,
+        kind: MarkKind,
+    ) -> Result<Vec<String>, Status> {
+        let about = target.clone();
         let ask = |reply| Command::Mark {
             target,
             kind,
             reply,
         };
-        Ok(self.engine.ask(ask).await?)
+        let jobs: Vec<String> = self.engine.ask(ask).await?;
+        let what = match kind {
+            MarkKind::Cancel => "cancel",
+            MarkKind::Retry => "retry",
+        };
+        audit::done(caller, what, &format!("{about}, {} jobs", jobs.len()));
+        Ok(jobs)
     }
 }
 
@@ -49,9 +62,11 @@ impl Sweeps for Api {
         &self,
         request: Request<SubmitRequest>,
     ) -> Result<Response<SubmitReply>, Status> {
-        Api::submit(self, request.into_inner())
-            .await
-            .map(Response::new)
+        let caller = Caller::of(request.extensions());
+        let reply = Api::submit(self, request.into_inner()).await?;
+        let id = reply.sweep.as_ref().map_or("", |head| head.id.as_str());
+        audit::done(&caller, "submit", id);
+        Ok(Response::new(reply))
     }
 
     async fn plan(&self, request: Request<PlanRequest>) -> Result<Response<PlanDocument>, Status> {
@@ -119,16 +134,16 @@ impl Sweeps for Api {
         &self,
         request: Request<CancelRequest>,
     ) -> Result<Response<CancelReply>, Status> {
-        let jobs = self
-            .mark(request.into_inner().target, MarkKind::Cancel)
-            .await?;
+        let caller = Caller::of(request.extensions());
+        let target = request.into_inner().target;
+        let jobs = self.mark(&caller, target, MarkKind::Cancel).await?;
         Ok(Response::new(CancelReply { jobs }))
     }
 
     async fn retry(&self, request: Request<RetryRequest>) -> Result<Response<RetryReply>, Status> {
-        let jobs = self
-            .mark(request.into_inner().target, MarkKind::Retry)
-            .await?;
+        let caller = Caller::of(request.extensions());
+        let target = request.into_inner().target;
+        let jobs = self.mark(&caller, target, MarkKind::Retry).await?;
         Ok(Response::new(RetryReply { jobs }))
     }
 

@@ -12,6 +12,7 @@ use tonic::{Request, Response, Status};
 use super::Api;
 use crate::documents;
 use crate::engine::{Command, HostWish, Refusal, State};
+use crate::trust::{Caller, audit};
 
 impl Api {
     async fn shown(&self, name: String) -> Result<Response<HostDocument>, Status> {
@@ -26,9 +27,20 @@ impl Api {
         Ok(Response::new(self.engine.read(look).await?))
     }
 
-    async fn wish(&self, name: String, wish: HostWish) -> Result<(), Status> {
-        let ask = |reply| Command::Host { name, wish, reply };
-        Ok(self.engine.ask(ask).await?)
+    async fn wish(&self, caller: &Caller, name: &str, wish: HostWish) -> Result<(), Status> {
+        let what = match wish {
+            HostWish::Drain => "drain",
+            HostWish::Resume => "resume",
+            HostWish::Forget => "forget",
+        };
+        let ask = |reply| Command::Host {
+            name: name.to_owned(),
+            wish,
+            reply,
+        };
+        self.engine.ask(ask).await?;
+        audit::done(caller, what, &format!("host {name}"));
+        Ok(())
     }
 }
 
@@ -62,8 +74,9 @@ impl Hosts for Api {
         &self,
         request: Request<DrainHostRequest>,
     ) -> Result<Response<HostDocument>, Status> {
+        let caller = Caller::of(request.extensions());
         let name = request.into_inner().host;
-        self.wish(name.clone(), HostWish::Drain).await?;
+        self.wish(&caller, &name, HostWish::Drain).await?;
         self.shown(name).await
     }
 
@@ -71,8 +84,9 @@ impl Hosts for Api {
         &self,
         request: Request<ResumeHostRequest>,
     ) -> Result<Response<HostDocument>, Status> {
+        let caller = Caller::of(request.extensions());
         let name = request.into_inner().host;
-        self.wish(name.clone(), HostWish::Resume).await?;
+        self.wish(&caller, &name, HostWish::Resume).await?;
         self.shown(name).await
     }
 
@@ -80,8 +94,9 @@ impl Hosts for Api {
         &self,
         request: Request<ForgetHostRequest>,
     ) -> Result<Response<ForgetHostReply>, Status> {
-        self.wish(request.into_inner().host, HostWish::Forget)
-            .await?;
+        let caller = Caller::of(request.extensions());
+        let name = request.into_inner().host;
+        self.wish(&caller, &name, HostWish::Forget).await?;
         Ok(Response::new(ForgetHostReply {}))
     }
 }

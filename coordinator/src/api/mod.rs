@@ -6,10 +6,12 @@ mod files;
 mod history;
 mod hosts;
 mod logs;
+mod own;
 mod plan;
 mod recorded;
 mod status;
 mod submit;
+mod trust;
 mod vram;
 mod watch;
 mod why;
@@ -20,6 +22,7 @@ use std::sync::{Arc, Mutex};
 use crate::engine::EngineHandle;
 use crate::live::Live;
 use crate::store::{AttemptFiles, Files, Reader};
+use crate::trust::Trust;
 
 /// What every handler may use.
 #[derive(Clone)]
@@ -31,4 +34,6 @@ pub struct Api {
     /// What travels with sweeps.
     pub staged: Files,
     pub data: PathBuf,
+    /// Absent without TLS: then only this machine reaches the coordinator.
+    pub trust: Option<Arc<Trust>>,
 }

@@ -9,7 +9,7 @@ use proto::convert;
 use proto::v1::coordinator_message::Message;
 use proto::v1::{self, EventAck};
 
-use super::{OpenSweep, State, Work};
+use super::{OpenSweep, Refusal, State, Work};
 use crate::store::AttemptRecord;
 
 impl State {
@@ -100,6 +100,28 @@ impl State {
         let job = open.life.job(id.job.trial, id.job.kind);
         let mut attempts = job.into_iter().flat_map(|job| &job.attempts);
         attempts.any(|one| one.number == id.number && &*one.placement.host == host)
+    }
+
+    /// The host of an attempt, of an open sweep or from the store; `None`: there is no such attempt.
+    pub fn owner(&self, id: &AttemptId) -> Result<Option<String>, Refusal> {
+        let Some(number) = self.by_id.get(&id.job.sweep) else {
+            return Ok(None);
+        };
+        if let Some(open) = self.open.get(number) {
+            let job = open.life.job(id.job.trial, id.job.kind);
+            let mut attempts = job.into_iter().flat_map(|job| &job.attempts);
+            let found = attempts.find(|one| one.number == id.number);
+            return Ok(found.map(|one| one.placement.host.to_string()));
+        }
+        let kept = self
+            .reader
+            .sweep(*number)
+            .map_err(|error| Refusal::from(&error))?;
+        let mut attempts = kept.into_iter().flat_map(|kept| kept.attempts);
+        let found = attempts.find(|one| {
+            one.trial == id.job.trial && one.kind == id.job.kind.number() && one.number == id.number
+        });
+        Ok(found.map(|one| one.host))
     }
 
     fn on_started(&mut self, id: &AttemptId, at: u64, work: &mut Work) {

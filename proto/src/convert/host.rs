@@ -14,12 +14,27 @@ pub fn host_record(hello: &v1::Hello) -> Result<HostRecord, Unreadable> {
     if host.name.is_empty() || !host.name.chars().all(jobs::is_name_char) {
         return Err(wire("name", &host.name));
     }
+    // They stand in tables and in logs of others.
+    let texts = [&hello.agent_version, &host.os]
+        .into_iter()
+        .chain(&host.labels);
+    if let Some(text) = texts
+        .into_iter()
+        .find(|text| text.contains(char::is_control))
+    {
+        return Err(wire("text", &text.escape_debug().to_string()));
+    }
     let mut devices = Vec::new();
     for device in host.devices {
         kind(&device.kind).ok_or_else(|| wire("device.kind", &device.kind))?;
         backend(&device.backend).ok_or_else(|| wire("device.backend", &device.backend))?;
         if device.id.is_empty() {
             return Err(wire("device.id", ""));
+        }
+        for text in [&device.id, &device.name] {
+            if text.contains(char::is_control) {
+                return Err(wire("device.name", &text.escape_debug().to_string()));
+            }
         }
         devices.push(DeviceRecord {
             id: device.id,

@@ -4136,3 +4136,713 @@ pub mod agents_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JoinRequest {
+    #[prost(string, tag = "1")]
+    pub token: ::prost::alloc::string::String,
+    /// becomes the certificate's common name
+    #[prost(string, tag = "2")]
+    pub host: ::prost::alloc::string::String,
+    /// certificate signing request, DER: the key itself stays on the host
+    #[prost(bytes = "vec", tag = "3")]
+    pub request: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JoinReply {
+    /// PEM
+    #[prost(string, tag = "1")]
+    pub certificate: ::prost::alloc::string::String,
+    /// PEM: the coordinator's own CA
+    #[prost(string, tag = "2")]
+    pub authority: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreateTokenRequest {
+    /// empty for a join token: then it gets one
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// read | submit | admin; empty for a join token
+    #[prost(string, tag = "2")]
+    pub role: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    pub join: bool,
+    /// of a join token: only this host may use it; empty: any
+    #[prost(string, tag = "4")]
+    pub host: ::prost::alloc::string::String,
+    /// 0: until it is revoked; a join token: one day
+    #[prost(uint64, tag = "5")]
+    pub lasts_ms: u64,
+}
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreateTokenReply {
+    #[prost(string, tag = "1")]
+    pub token: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub entry: ::core::option::Option<TokenDocument>,
+}
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListTokensRequest {}
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListTokensReply {
+    #[prost(message, repeated, tag = "1")]
+    pub tokens: ::prost::alloc::vec::Vec<TokenDocument>,
+}
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TokenDocument {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// user | join | host
+    #[prost(string, tag = "2")]
+    pub kind: ::prost::alloc::string::String,
+    /// of a user
+    #[prost(string, tag = "3")]
+    pub role: ::prost::alloc::string::String,
+    /// that a join token is for, or was used by
+    #[prost(string, tag = "4")]
+    pub host: ::prost::alloc::string::String,
+    /// valid | expired | used
+    #[prost(string, tag = "5")]
+    pub state: ::prost::alloc::string::String,
+    /// RFC 3339
+    #[prost(string, tag = "6")]
+    pub created: ::prost::alloc::string::String,
+    /// RFC 3339; empty: never
+    #[prost(string, tag = "7")]
+    pub expires: ::prost::alloc::string::String,
+    /// of a host's certificate, hex
+    #[prost(string, tag = "8")]
+    pub serial: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RevokeTokenRequest {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// the name is a host's: its certificate
+    #[prost(bool, tag = "2")]
+    pub host: bool,
+}
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RevokeTokenReply {}
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RotateTokenRequest {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// from now; 0: as long as it was made for
+    #[prost(uint64, tag = "2")]
+    pub lasts_ms: u64,
+}
+#[derive(serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RotateTokenReply {
+    #[prost(string, tag = "1")]
+    pub token: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub entry: ::core::option::Option<TokenDocument>,
+}
+/// Generated client implementations.
+pub mod trust_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    #[derive(Debug, Clone)]
+    pub struct TrustClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl TrustClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> TrustClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> TrustClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            TrustClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// A new host: a join token for a certificate. The only rpc that needs neither a token in its metadata nor a certificate.
+        pub async fn join(
+            &mut self,
+            request: impl tonic::IntoRequest<super::JoinRequest>,
+        ) -> std::result::Result<tonic::Response<super::JoinReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/sweep.v1.Trust/Join");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("sweep.v1.Trust", "Join"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn create_token(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CreateTokenRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CreateTokenReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/sweep.v1.Trust/CreateToken",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("sweep.v1.Trust", "CreateToken"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn list_tokens(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListTokensRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListTokensReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/sweep.v1.Trust/ListTokens",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("sweep.v1.Trust", "ListTokens"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// A user's token, a join token, or a host's certificate: refused from the next request on.
+        pub async fn revoke_token(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RevokeTokenRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RevokeTokenReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/sweep.v1.Trust/RevokeToken",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("sweep.v1.Trust", "RevokeToken"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// A new text for the same name and role; the old text is refused at once.
+        pub async fn rotate_token(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RotateTokenRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RotateTokenReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/sweep.v1.Trust/RotateToken",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("sweep.v1.Trust", "RotateToken"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod trust_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with TrustServer.
+    #[async_trait]
+    pub trait Trust: std::marker::Send + std::marker::Sync + 'static {
+        /// A new host: a join token for a certificate. The only rpc that needs neither a token in its metadata nor a certificate.
+        async fn join(
+            &self,
+            request: tonic::Request<super::JoinRequest>,
+        ) -> std::result::Result<tonic::Response<super::JoinReply>, tonic::Status>;
+        async fn create_token(
+            &self,
+            request: tonic::Request<super::CreateTokenRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CreateTokenReply>,
+            tonic::Status,
+        >;
+        async fn list_tokens(
+            &self,
+            request: tonic::Request<super::ListTokensRequest>,
+        ) -> std::result::Result<tonic::Response<super::ListTokensReply>, tonic::Status>;
+        /// A user's token, a join token, or a host's certificate: refused from the next request on.
+        async fn revoke_token(
+            &self,
+            request: tonic::Request<super::RevokeTokenRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RevokeTokenReply>,
+            tonic::Status,
+        >;
+        /// A new text for the same name and role; the old text is refused at once.
+        async fn rotate_token(
+            &self,
+            request: tonic::Request<super::RotateTokenRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RotateTokenReply>,
+            tonic::Status,
+        >;
+    }
+    #[derive(Debug)]
+    pub struct TrustServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> TrustServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for TrustServer<T>
+    where
+        T: Trust,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/sweep.v1.Trust/Join" => {
+                    #[allow(non_camel_case_types)]
+                    struct JoinSvc<T: Trust>(pub Arc<T>);
+                    impl<T: Trust> tonic::server::UnaryService<super::JoinRequest>
+                    for JoinSvc<T> {
+                        type Response = super::JoinReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::JoinRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Trust>::join(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = JoinSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/sweep.v1.Trust/CreateToken" => {
+                    #[allow(non_camel_case_types)]
+                    struct CreateTokenSvc<T: Trust>(pub Arc<T>);
+                    impl<T: Trust> tonic::server::UnaryService<super::CreateTokenRequest>
+                    for CreateTokenSvc<T> {
+                        type Response = super::CreateTokenReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CreateTokenRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Trust>::create_token(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CreateTokenSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/sweep.v1.Trust/ListTokens" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListTokensSvc<T: Trust>(pub Arc<T>);
+                    impl<T: Trust> tonic::server::UnaryService<super::ListTokensRequest>
+                    for ListTokensSvc<T> {
+                        type Response = super::ListTokensReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListTokensRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Trust>::list_tokens(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListTokensSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/sweep.v1.Trust/RevokeToken" => {
+                    #[allow(non_camel_case_types)]
+                    struct RevokeTokenSvc<T: Trust>(pub Arc<T>);
+                    impl<T: Trust> tonic::server::UnaryService<super::RevokeTokenRequest>
+                    for RevokeTokenSvc<T> {
+                        type Response = super::RevokeTokenReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RevokeTokenRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Trust>::revoke_token(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RevokeTokenSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/sweep.v1.Trust/RotateToken" => {
+                    #[allow(non_camel_case_types)]
+                    struct RotateTokenSvc<T: Trust>(pub Arc<T>);
+                    impl<T: Trust> tonic::server::UnaryService<super::RotateTokenRequest>
+                    for RotateTokenSvc<T> {
+                        type Response = super::RotateTokenReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RotateTokenRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Trust>::rotate_token(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RotateTokenSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for TrustServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "sweep.v1.Trust";
+    impl<T> tonic::server::NamedService for TrustServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}

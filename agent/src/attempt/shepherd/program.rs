@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use crate::attempt::AttemptFolder;
 use crate::attempt::order::Order;
 use crate::os::{Program, Reins};
+use crate::trust::SECRETS;
 
 /// The error says what was wrong and what to do.
 pub fn start(folder: &AttemptFolder, order: &Order, reins: &Reins) -> Result<Program, String> {
@@ -24,6 +25,9 @@ pub fn start(folder: &AttemptFolder, order: &Order, reins: &Reins) -> Result<Pro
         .env_clear()
         .envs(passed(&order.pass_env, std::env::vars_os()));
     command.envs(&order.env).envs(secrets(&order.secrets)?);
+    for name in SECRETS {
+        command.env_remove(name);
+    }
     command.current_dir(&order.folder);
     let log = open_log(&folder.log())?;
     let again = log
@@ -57,8 +61,11 @@ pub(crate) fn passed(
             None => variable == name,
         })
     };
-    own.filter(|(name, _)| name.to_str().is_some_and(wanted))
-        .collect()
+    own.filter(|(name, _)| {
+        name.to_str()
+            .is_some_and(|name| wanted(name) && !SECRETS.contains(&name))
+    })
+    .collect()
 }
 
 fn secrets(
@@ -114,6 +121,17 @@ mod tests {
             .map(|one| one.0)
             .collect();
         assert_eq!(passed, ["HF_HOME", "HF_TOKEN", "WANDB_MODE"]);
+    }
+
+    #[test]
+    fn no_name_and_no_beginning_passes_what_lets_somebody_in() {
+        let own = SECRETS.map(|name| (name.into(), "x".into()));
+        let names = [
+            "SWEEP_*".to_owned(),
+            "*".to_owned(),
+            "SWEEP_TOKEN".to_owned(),
+        ];
+        assert_eq!(passed(&names, own.into_iter()), []);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::os::DeviceFile;
 
 /// Beyond its owner and its group.
 #[must_use]
-pub fn others_may_read(path: &Path) -> bool {
+pub fn everybody_may_read(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|about| about.permissions().mode() & 0o004 != 0)
 }
 
@@ -93,7 +93,7 @@ mod tests {
         fs::write(&path, "x").unwrap();
         for (mode, others) in [(0o644, true), (0o640, false), (0o600, false)] {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(others_may_read(&path), others, "{mode:o}");
+            assert_eq!(everybody_may_read(&path), others, "{mode:o}");
         }
     }
 }

@@ -12,10 +12,11 @@ mod reins;
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-pub use access::{device_files, others_may_read};
+pub use access::{device_files, everybody_may_read};
 pub use guard::Guard;
 pub use lowly::Lowly;
 pub use memory::{memory_limit, oom_kills};
@@ -29,6 +30,29 @@ pub fn private_folder(path: &Path) -> io::Result<()> {
         .recursive(true)
         .mode(0o700)
         .create(path)
+}
+
+/// A file that only its owner can read, whole or not at all, and durable but for its name.
+pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    let beside = path.with_extension("tmp");
+    match fs::remove_file(&beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = fs::OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&beside)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&beside, path)
+}
+
+/// May anybody but its owner read it?
+pub fn others_may_read(path: &Path) -> io::Result<bool> {
+    Ok(fs::metadata(path)?.permissions().mode() & 0o077 != 0)
 }
 
 /// Tells one boot of the machine from another.

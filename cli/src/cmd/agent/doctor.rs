@@ -53,7 +53,7 @@ async fn coordinator(context: &Context) -> Check {
         let fix = "sweep coordinator run, or name one with --coordinator";
         return Check::warning("coordinator", says, fix);
     };
-    match Clients::connect(&url).await {
+    match Clients::connect(&url, &context.access).await {
         Ok(_) => Check::ok("coordinator", url),
         Err(error) => Check::failed(
             "coordinator",

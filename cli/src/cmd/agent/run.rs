@@ -4,7 +4,9 @@
 use std::path::PathBuf;
 
 use agent::config::HostConfig;
+use agent::trust::Admission;
 use agent::{AgentOptions, Leave};
+use proto::token::Token;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -12,7 +14,7 @@ use crate::context::Context;
 use crate::error::{Error, Exit};
 use crate::service::Told;
 use crate::signals::Asked;
-use crate::{embedded, local, out};
+use crate::{access, embedded, local, out};
 
 /// Run the agent of this host until it is asked to end; attempts go on without it
 ///
@@ -25,6 +27,22 @@ pub struct Args {
     /// Fleet file with several hosts, of which --host is this one
     #[arg(long, value_name = "FILE", requires = "host")]
     pub fleet: Option<PathBuf>,
+    /// Join token, for the first start with an https:// coordinator. Others of this machine see it in the list of
+    /// processes; it is used up by then, but --token-file and SWEEP_JOIN_TOKEN keep it to yourself
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "SWEEP_JOIN_TOKEN",
+        hide_env_values = true,
+        conflicts_with = "token_file"
+    )]
+    pub token: Option<String>,
+    /// File with the join token, which only its owner may read
+    #[arg(long, value_name = "FILE", env = "SWEEP_JOIN_TOKEN_FILE")]
+    pub token_file: Option<PathBuf>,
+    /// The CA's certificate (PEM) [default: as the token says]
+    #[arg(long, value_name = "FILE", env = "SWEEP_CA")]
+    pub ca: Option<PathBuf>,
     /// Name of the host in the fleet file
     #[arg(long, value_name = "NAME", requires = "fleet")]
     pub host: Option<String>,
@@ -50,6 +68,7 @@ pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
     let options = AgentOptions {
         folder: context.agent_folder(&name),
         coordinator: coordinator.clone(),
+        admission: admission(&args)?,
         program: local::program()?,
         kit: local::kit_folder(context, None)?,
         shutdown: shutdown.clone(),
@@ -111,6 +130,31 @@ fn announce(context: &Context, name: &str, coordinator: &str) -> Result<(), Erro
         return out::json_line(&serde_json::json!({ "agent": name, "coordinator": coordinator }));
     }
     out::print(&format!("agent {name} ready, coordinator {coordinator}"))
+}
+
+fn admission(args: &Args) -> Result<Admission, Error> {
+    let given = |text: &String| {
+        let wrong = |error| Error::BadInput(format!("failed to use the join token: {error}"));
+        Token::parse(text).map_err(wrong)
+    };
+    // An empty variable is an unset one.
+    let token = args
+        .token
+        .as_ref()
+        .filter(|text| !text.is_empty())
+        .map(given)
+        .transpose()?;
+    let token = match (token, &args.token_file) {
+        (None, Some(file)) if !file.as_os_str().is_empty() => {
+            Some(agent::trust::read_token(file).map_err(|error| access::trust_error(&error))?)
+        }
+        (token, _) => token,
+    };
+    let authority = args.ca.as_ref().filter(|file| !file.as_os_str().is_empty());
+    let authority = authority
+        .map(|file| access::authority_of(file))
+        .transpose()?;
+    Ok(Admission { token, authority })
 }
 
 fn config(args: &Args) -> Result<HostConfig, Error> {
