@@ -4,6 +4,7 @@
 mod attempt;
 pub mod clock;
 pub mod config;
+pub mod devices;
 mod durable;
 pub mod fleet;
 mod folder;

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::context::Context;
 use crate::error::{Error, Exit};
 use crate::signals::Asked;
-use crate::{embedded, local, out};
+use crate::{embedded, local, out, render};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
@@ -19,6 +19,17 @@ pub enum Verb {
     ///
     /// Its folder is DATA/agents/NAME. Without --coordinator it uses the one that runs on the data folder.
     Run(RunArgs),
+    /// Show the GPUs that this machine's drivers tell of, and who holds their memory
+    ///
+    /// Needs no coordinator. With --json it is a recording that `recorded_devices` of a host file can name.
+    Devices(DevicesArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct DevicesArgs {
+    /// A recording to show in place of this machine
+    #[arg(long, value_name = "FILE")]
+    pub recorded: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -35,7 +46,14 @@ pub struct RunArgs {
 }
 
 pub async fn run(verb: Verb, context: &Context) -> Result<Exit, Error> {
-    let Verb::Run(args) = verb;
+    let args = match verb {
+        Verb::Run(args) => args,
+        Verb::Devices(args) => {
+            let look = agent::devices::watch(args.recorded.as_deref()).look();
+            out::document(context, &look, render::devices::text)?;
+            return Ok(Exit::DONE);
+        }
+    };
     let config = config(&args)?;
     let coordinator = match context
         .coordinator

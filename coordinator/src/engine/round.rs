@@ -164,6 +164,8 @@ impl State {
                     },
                 slots: device.slots,
                 quarantine: (!device.quarantine.is_empty()).then_some(device.quarantine.as_str()),
+                holders: &device.holders,
+                missing: (!device.missing.is_empty()).then_some(device.missing.as_str()),
                 speed: device.speed,
                 busy_until_ms: None,
             });
