@@ -170,6 +170,7 @@ impl DeviceConfig {
             about: self.about.clone(),
             holders: String::new(),
             missing: self.missing.clone(),
+            watched: self.watched,
         }
     }
 }

@@ -264,10 +264,11 @@ impl State {
     }
 }
 
-/// What a simulated process holds it holds for ever: waiting for it to leave would never end.
+/// What a simulated process holds it holds for ever, unless it is a recording that changes: waiting for it to leave
+/// would never end.
 fn load_of(device: &DeviceRecord) -> DeviceLoad {
     let load = convert::load(device);
-    if !device.simulated {
+    if !device.simulated || device.watched {
         return load;
     }
     DeviceLoad {

@@ -37,6 +37,7 @@ pub fn host_record(hello: &v1::Hello) -> Result<HostRecord, Unreadable> {
             about: device.about,
             holders: device.holders,
             missing: device.missing,
+            watched: device.watched,
         });
     }
     Ok(HostRecord {

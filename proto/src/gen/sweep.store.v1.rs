@@ -279,6 +279,9 @@ pub struct DeviceRecord {
     /// why it cannot be used, as last reported; empty: it can
     #[prost(string, tag = "15")]
     pub missing: ::prost::alloc::string::String,
+    /// held_bytes may go
+    #[prost(bool, tag = "16")]
+    pub watched: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ObservationRecord {

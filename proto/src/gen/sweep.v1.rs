@@ -3453,6 +3453,9 @@ pub struct DeviceInfo {
     /// why it cannot be used now; empty: it can
     #[prost(string, tag = "14")]
     pub missing: ::prost::alloc::string::String,
+    /// held_bytes is looked at again and again, and may go
+    #[prost(bool, tag = "15")]
+    pub watched: bool,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]
