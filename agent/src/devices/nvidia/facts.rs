@@ -213,6 +213,10 @@ fn throttled(bits: u64) -> Vec<String> {
 }
 
 /// What an Xid means, of those that a person can do something about.
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "only Linux tells of Xid errors")
+)]
 #[must_use]
 pub fn xid(code: u64) -> String {
     let what = match code {

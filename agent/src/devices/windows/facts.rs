@@ -14,7 +14,6 @@ use super::counters::{Instance, Luid};
 use crate::devices::{Found, Live, Look, Memory, Process, pci_address};
 
 const AMD: u32 = 0x1002;
-const NVIDIA: u32 = 0x10de;
 /// Below that it is a processor's graphics.
 const LEAST: u64 = 2 << 30;
 
@@ -52,7 +51,7 @@ pub fn look(raw: &Raw) -> Look {
     for adapter in &raw.adapters {
         let backend = match adapter.vendor {
             AMD => Backend::Rocm,
-            NVIDIA => Backend::Cuda,
+            // NVIDIA's are found by NVML, under ids of their own: here they would be there twice.
             _ => continue,
         };
         if adapter.software || adapter.dedicated < LEAST {
