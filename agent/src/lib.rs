@@ -4,6 +4,7 @@
 mod attempt;
 pub mod clock;
 pub mod config;
+pub mod devices;
 pub mod doctor;
 mod durable;
 pub mod fleet;

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::attempt::{Attempts, Setting};
 use crate::config::HostConfig;
+use crate::devices::{self, Sampler, Seen};
 use crate::durable::DiskError;
 use crate::folder::{AgentFolder, FolderError};
 use crate::recording::Recordings;
@@ -24,6 +25,8 @@ use crate::trust::{self, Admission, TrustError};
 /// How long a shutdown waits for attempts to end and their endings to be acknowledged.
 const SUSPEND_WAIT: Duration = Duration::from_secs(15);
 const RETENTION_ROUND: Duration = Duration::from_secs(3600);
+
+const FIRST_SAMPLE: Duration = Duration::from_secs(10);
 
 /// What an agent needs to know.
 pub struct AgentOptions {
@@ -103,12 +106,14 @@ pub async fn run(options: AgentOptions) -> Result<(), AgentError> {
     let recordings = Recordings::start(folder.clone(), linked.clone());
     let attempts = Attempts::new(setting.clone(), linked, recordings.offering());
     attempts.adopt();
+    let sampler = sampler(&setting, &attempts).await;
     let old = tokio::spawn(retention::every(RETENTION_ROUND, folder.clone()));
     let mut session = tokio::spawn(session::keep(session::Session {
         coordinator: options.coordinator,
         credentials,
         config: setting.config,
         attempts: attempts.clone(),
+        seen: sampler.seen(),
         rehearsals: rehearsals.asking(),
         recordings: recordings.offering(),
         spool,
@@ -137,4 +142,27 @@ pub async fn run(options: AgentOptions) -> Result<(), AgentError> {
     rehearsals.end().await;
     attempts.let_go().await;
     result
+}
+
+/// The first sample comes before the first registration, unless the driver hangs.
+async fn sampler(setting: &Setting, attempts: &Attempts) -> Sampler {
+    let config = &setting.config;
+    if !config.devices.iter().any(|device| device.watched) {
+        return Sampler::none();
+    }
+    let recorded = config.recorded_devices.clone();
+    let opened = tokio::task::spawn_blocking(move || devices::watch(recorded.as_deref()));
+    let Ok(Ok(watch)) = tokio::time::timeout(FIRST_SAMPLE, opened).await else {
+        tracing::warn!("a GPU driver does not answer: what others hold is not measured");
+        return Sampler::none();
+    };
+    let sampler = Sampler::start(&config.devices, watch, attempts.clone());
+    let mut seen = sampler.seen();
+    let first = seen.wait_for(|seen| *seen != Seen::default());
+    if tokio::time::timeout(FIRST_SAMPLE, first).await.is_err() {
+        tracing::warn!(
+            "a GPU driver is slow to answer: the first figures are those of the host's file"
+        );
+    }
+    sampler
 }

@@ -1,7 +1,7 @@
 //! Which attempts this agent holds: running, or ended and not yet acknowledged. One task each.
 //! Refuses what it has or had already, so a repeated start is harmless, and what an older generation sends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 use super::facts::Why;
 use super::watch::{Follow, Note, Origin};
 use crate::config::HostConfig;
+use crate::devices::Owner;
 use crate::folder::AgentFolder;
 use crate::recording::Offering;
 use crate::session::Links;
@@ -44,6 +45,8 @@ impl Flags {
 }
 
 struct Held {
+    /// Absent of one that was found: it may be any.
+    devices: Option<Vec<String>>,
     notes: mpsc::UnboundedSender<Note>,
     flags: Arc<Flags>,
     task: Option<AbortHandle>,
@@ -162,7 +165,12 @@ impl Attempts {
     fn follow(&self, id: AttemptId, origin: Origin) {
         let (notes, inbox) = mpsc::unbounded_channel();
         let flags = Arc::<Flags>::default();
+        let devices = match &origin {
+            Origin::Ordered(start) => Some(start.devices.clone()),
+            Origin::Found => None,
+        };
         let held = Held {
+            devices,
             notes,
             flags: Arc::clone(&flags),
             task: None,
@@ -184,6 +192,13 @@ impl Attempts {
         }
     }
 
+    /// Whether this process belongs to an attempt of this agent: its environment says so.
+    fn owns(&self, pid: u32) -> Option<bool> {
+        let folder = self.setting.folder.attempts();
+        let start = format!("SWEEP_REPORT={}", folder.display());
+        crate::os::has_variable(pid, &start)
+    }
+
     fn count_again(&self) {
         let held = self.lock().len();
         self.count.send_replace(held);
@@ -191,5 +206,26 @@ impl Attempts {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<AttemptId, Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl crate::devices::Attempts for Attempts {
+    fn devices(&self) -> BTreeSet<String> {
+        let held = self.lock();
+        let running = held
+            .values()
+            .filter(|one| !one.flags.ended.load(Ordering::Relaxed));
+        let all = || self.setting.config.devices.iter().map(|one| one.id.clone());
+        running
+            .flat_map(|one| one.devices.clone().unwrap_or_else(|| all().collect()))
+            .collect()
+    }
+
+    fn owner(&self, pid: u32) -> Owner {
+        match self.owns(pid) {
+            Some(true) => Owner::Ours,
+            Some(false) => Owner::Stranger,
+            None => Owner::Unseen,
+        }
     }
 }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use vram::{Backend, Bytes};
 
 use super::{ConfigError, DeviceConfig, DeviceKind, HostConfig, machine};
+use crate::devices;
 use crate::size::Size;
 
 /// Of one rehearsal: gemma 3 4B with all its layers stays below 3 GiB.
@@ -32,6 +33,12 @@ pub struct HostFile {
     pub time_scale: Option<f64>,
     pub rehearsals: Option<u32>,
     pub rehearsal_memory: Option<Size>,
+    /// GPUs that this machine should have.
+    pub expect: Option<u32>,
+    /// Whether the machine's drivers are asked for GPUs.
+    pub discover: Option<bool>,
+    /// A look that was written down takes the place of this machine's GPUs; its devices are simulated.
+    pub recorded_devices: Option<PathBuf>,
     pub device: Vec<DeviceFile>,
 }
 
@@ -55,6 +62,29 @@ pub struct DeviceFile {
 impl HostFile {
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         toml::from_str(text).map_err(|error| ConfigError::Toml(with_nearest(&error.to_string())))
+    }
+
+    /// Asks this machine's drivers, unless the file forbids it or the host is a simulated one; then as [`Self::resolve`].
+    pub fn discover(mut self) -> Result<HostConfig, ConfigError> {
+        let recorded = self.recorded_devices.clone();
+        let wanted = self.discover.unwrap_or(true) && !self.simulated;
+        if recorded.is_none() && !wanted {
+            return self.resolve();
+        }
+        let look = devices::watch(recorded.as_deref()).look();
+        let joined = devices::join(&mut self, &look);
+        let mut host = self.resolve()?;
+        for device in &mut host.devices {
+            device.about = joined.about.get(&device.id).cloned().unwrap_or_default();
+            device.missing = joined.missing.get(&device.id).cloned().unwrap_or_default();
+            device.watched = !device.about.is_empty() || !device.missing.is_empty();
+        }
+        host.recorded_devices = recorded;
+        host.degraded = joined.degraded;
+        for what in &host.degraded {
+            tracing::warn!(host = host.name, "{what}");
+        }
+        Ok(host)
     }
 
     /// Fills in the defaults and checks.
@@ -111,6 +141,8 @@ impl HostFile {
                 .rehearsal_memory
                 .map_or(REHEARSAL_MEMORY, |size| size.0),
             devices,
+            degraded: Vec::new(),
+            recorded_devices: None,
             name,
         })
     }
@@ -160,6 +192,9 @@ impl DeviceFile {
             slots: self.slots.unwrap_or_else(machine::cores),
             simulated: self.simulated.unwrap_or(host_simulated),
             speed: self.speed.unwrap_or(0.0),
+            about: String::new(),
+            missing: String::new(),
+            watched: false,
         })
     }
 
@@ -172,11 +207,17 @@ impl DeviceFile {
             Some("cuda") => Backend::Cuda,
             Some("rocm") => Backend::Rocm,
             Some(other) => return Err(format!("backend `{other}` is not cuda or rocm")),
-            None => return Err("a gpu needs its backend: cuda or rocm".to_owned()),
+            None => {
+                return Err(
+                    "a gpu that no driver shows here needs its backend: cuda or rocm".to_owned(),
+                );
+            }
         };
         let usable = self.usable.or(self.total).map(|size| size.0);
         let usable =
-            usable.ok_or("a gpu needs usable = \"... GiB\", its memory for one process")?;
+            usable.ok_or(
+            "a gpu that no driver shows here needs usable = \"... GiB\", its memory for one process",
+        )?;
         Ok(DeviceConfig {
             kind: DeviceKind::Gpu,
             id,
@@ -189,6 +230,9 @@ impl DeviceFile {
             slots: self.slots.unwrap_or(1),
             simulated: self.simulated.unwrap_or(host_simulated),
             speed: self.speed.unwrap_or(0.0),
+            about: String::new(),
+            missing: String::new(),
+            watched: false,
         })
     }
 }

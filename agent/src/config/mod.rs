@@ -46,6 +46,10 @@ pub struct HostConfig {
     /// A rehearsal that takes more is ended.
     pub rehearsal_memory: Bytes,
     pub devices: Vec<DeviceConfig>,
+    /// What was expected here and cannot be used, for people.
+    pub degraded: Vec<String>,
+    /// Stands for this machine's GPUs.
+    pub recorded_devices: Option<PathBuf>,
 }
 
 /// One device of a host.
@@ -68,6 +72,12 @@ pub struct DeviceConfig {
     pub simulated: bool,
     /// Steps per second relative to the others; 0 when not known.
     pub speed: f64,
+    /// One line about the card, as its driver tells it; empty: nobody asked.
+    pub about: String,
+    /// Why it is not there; empty: it is, or nobody can tell.
+    pub missing: String,
+    /// A driver answers for it: what others hold of it is measured.
+    pub watched: bool,
 }
 
 #[derive(Debug, Error)]
@@ -90,16 +100,16 @@ pub enum ConfigError {
 }
 
 impl HostConfig {
-    /// Reads a host's TOML file.
+    /// Reads a host's TOML file, and asks the machine's drivers what its GPUs are.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
             path: path.to_owned(),
             source,
         })?;
-        Self::parse(&text)
+        HostFile::parse(&text)?.discover()
     }
 
-    /// The same from text.
+    /// From text, without a look at the machine.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         HostFile::parse(text)?.resolve()
     }
@@ -132,6 +142,7 @@ impl HostConfig {
             time_scale: self.time_scale,
             rehearsals: self.rehearsals,
             rehearsal_memory_bytes: self.rehearsal_memory.0,
+            degraded: self.degraded.clone(),
         }
     }
 
@@ -156,6 +167,10 @@ impl DeviceConfig {
             slots: self.slots,
             simulated: self.simulated,
             speed: self.speed,
+            about: self.about.clone(),
+            holders: String::new(),
+            missing: self.missing.clone(),
+            watched: self.watched,
         }
     }
 }
@@ -196,6 +211,7 @@ impl fmt::Debug for HostConfig {
             .field("rehearsals", &self.rehearsals)
             .field("rehearsal_memory", &self.rehearsal_memory)
             .field("devices", &self.devices)
+            .field("degraded", &self.degraded)
             .finish_non_exhaustive()
     }
 }

@@ -79,6 +79,15 @@ pub fn end_leftovers(_shepherd: Option<Process>, _mark: &str) -> (usize, usize) 
     (0, 0)
 }
 
+/// Another process's environment is not to be had here.
+pub fn has_variable(_pid: u32, _start: &str) -> Option<bool> {
+    None
+}
+
+pub fn program_of(_pid: u32) -> Option<String> {
+    None
+}
+
 /// Cannot exist yet.
 pub struct Guard(Infallible);
 

@@ -17,6 +17,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::attempt::Attempts;
 use crate::config::HostConfig;
+use crate::devices::Seen;
 use crate::recording::Offering;
 use crate::rehearsal::Asking;
 use crate::spool::Spool;
@@ -41,6 +42,7 @@ pub struct Session {
     pub rehearsals: Asking,
     pub recordings: Offering,
     pub spool: Spool,
+    pub seen: watch::Receiver<Seen>,
     pub links: watch::Sender<Option<Link>>,
     pub ready: Option<oneshot::Sender<()>>,
 }

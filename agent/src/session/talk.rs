@@ -9,10 +9,10 @@ use std::time::Duration;
 use proto::PROTOCOL;
 use proto::v1::agents_client::AgentsClient;
 use proto::v1::{
-    AgentMessage, CoordinatorMessage, DeviceState, Event, Heartbeat, Hello, Stop, StopReason,
-    Welcome, agent_message, coordinator_message,
+    AgentMessage, CoordinatorMessage, Event, Heartbeat, Hello, Stop, StopReason, Welcome,
+    agent_message, coordinator_message,
 };
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Interval, MissedTickBehavior};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::Channel;
@@ -21,6 +21,7 @@ use tonic::{Code, Status, Streaming};
 use super::{End, Link, Outgoing, Session};
 use crate::attempt::Note;
 use crate::attempt::facts::Why;
+use crate::devices::Seen;
 use crate::spool::EventKind;
 
 /// A coordinator that is there answers a Hello at once.
@@ -65,11 +66,16 @@ pub(super) async fn talk(
 }
 
 fn hello(session: &Session) -> Hello {
+    let mut host = session.config.info();
+    session
+        .seen
+        .borrow()
+        .apply(&mut host, &session.config.devices);
     Hello {
         protocol: PROTOCOL,
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
         spool: session.spool.id().to_owned(),
-        host: Some(session.config.info()),
+        host: Some(host),
         attempts: session.attempts.held(),
     }
 }
@@ -119,6 +125,8 @@ impl<'a> Talk<'a> {
     }
 
     async fn run(mut self, mut stream: Streaming<CoordinatorMessage>) -> End {
+        let mut seen = self.session.seen.clone();
+        seen.mark_unchanged();
         loop {
             tokio::select! {
                 message = stream.message() => match message {
@@ -128,6 +136,8 @@ impl<'a> Talk<'a> {
                 },
                 Some(outgoing) = self.said.recv() => self.on_said(outgoing),
                 _ = self.heartbeat.tick() => self.beat(),
+                // At once: a job may be about to be placed on what is not free any more.
+                () = changed(&mut seen) => self.beat(),
             }
         }
     }
@@ -181,14 +191,19 @@ impl<'a> Talk<'a> {
 
     fn beat(&self) {
         let devices = self.session.config.devices.iter();
-        let devices = devices.map(|device| DeviceState {
-            id: device.id.clone(),
-            held_bytes: device.held.0,
-        });
+        let seen = self.session.seen.borrow();
+        let devices = devices.map(|device| seen.state(device));
         let beat = Heartbeat {
             devices: devices.collect(),
         };
         send(&self.out, agent_message::Message::Heartbeat(beat));
+    }
+}
+
+/// For ever where nobody watches.
+async fn changed(seen: &mut watch::Receiver<Seen>) {
+    if seen.changed().await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -63,7 +63,20 @@ fn state(host: &HostDocument) -> String {
 fn quarantines(hosts: &[HostDocument]) -> String {
     let mut text = String::new();
     for host in hosts {
+        for what in &host.degraded {
+            let line = format!("{} is degraded: {}", host.name, printable(what));
+            text.push_str(&wrap::paragraph(&line, 0, 4));
+        }
         for device in &host.devices {
+            if let Some(why) = &device.missing {
+                let line = format!(
+                    "{} {} is missing: {}",
+                    host.name,
+                    device.name,
+                    printable(why)
+                );
+                text.push_str(&wrap::paragraph(&line, 0, 4));
+            }
             if let Some(why) = &device.quarantine {
                 let line = format!(
                     "{} {} gets no work: {}",
@@ -111,6 +124,16 @@ pub fn one(host: &HostDocument) -> String {
     }
     for card in &host.devices {
         text.push_str(&format!("device {}: {}\n", short(&card.name, 40), card.id));
+        let more = [("", &card.about), ("held by ", &card.holders)];
+        for (what, text_of) in more {
+            if let Some(said) = text_of {
+                text.push_str(&wrap::paragraph(
+                    &format!("{what}{}", printable(said)),
+                    4,
+                    4,
+                ));
+            }
+        }
     }
     for attempt in &host.attempts {
         text.push_str(&format!("running {attempt}\n"));
@@ -140,6 +163,15 @@ mod tests {
         sample::assert_fits(&text);
         assert!(text.contains("RTX 3070 Ti *"), "{text}");
         assert!(text.contains("gets no work: two faults"), "{text}");
+        let mut broken = sample::host();
+        broken.devices[0].missing = Some("the driver does not show it".into());
+        broken.degraded = vec!["3 GPUs are expected and 2 are there".into()];
+        let text = sample::plain(&super::text(&[broken]));
+        sample::assert_fits(&text);
+        assert!(
+            text.contains("is missing: the driver") && text.contains("is degraded: 3 GPUs"),
+            "{text}"
+        );
         assert_eq!(super::text(&[]), "no hosts");
     }
 

@@ -3,6 +3,7 @@
 
 pub mod advice;
 pub mod check;
+pub mod devices;
 pub mod doctor;
 pub mod format;
 pub mod history;

@@ -30,6 +30,9 @@ pub fn host(state: &State, host: &Host, now: Instant) -> HostDocument {
         spills: device.spills,
         simulated: device.simulated,
         quarantine: (!device.quarantine.is_empty()).then(|| device.quarantine.clone()),
+        about: said(&device.about),
+        holders: said(&device.holders),
+        missing: said(&device.missing),
     });
     HostDocument {
         name: record.name.clone(),
@@ -46,6 +49,7 @@ pub fn host(state: &State, host: &Host, now: Instant) -> HostDocument {
         attempts_total: host.total,
         attempts_succeeded: host.succeeded,
         host_class: host.class().into(),
+        degraded: record.degraded.clone(),
         rehearses: host.stack.can().map(str::to_owned),
         rehearsing: state.book.on(&record.name),
         cannot_rehearse: match &host.stack {
@@ -53,4 +57,8 @@ pub fn host(state: &State, host: &Host, now: Instant) -> HostDocument {
             Stack::Can(_) | Stack::Looking(_) => None,
         },
     }
+}
+
+fn said(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
 }

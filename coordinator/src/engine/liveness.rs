@@ -34,10 +34,14 @@ impl State {
                 .devices
                 .iter_mut()
                 .find(|one| one.id == state.id);
-            if let Some(device) = device.filter(|one| one.held_bytes != state.held_bytes) {
-                device.held_bytes = state.held_bytes;
+            let Some(device) = device else {
+                continue;
+            };
+            if device.held_bytes != state.held_bytes || device.missing != state.missing {
+                (device.held_bytes, device.missing) = (state.held_bytes, state.missing.clone());
                 work.dirty = true;
             }
+            device.holders.clone_from(&state.holders);
         }
     }
 

@@ -164,6 +164,8 @@ impl State {
                     },
                 slots: device.slots,
                 quarantine: (!device.quarantine.is_empty()).then_some(device.quarantine.as_str()),
+                holders: &device.holders,
+                missing: (!device.missing.is_empty()).then_some(device.missing.as_str()),
                 speed: device.speed,
                 busy_until_ms: None,
             });
@@ -262,10 +264,11 @@ impl State {
     }
 }
 
-/// What a simulated process holds it holds for ever: waiting for it to leave would never end.
+/// What a simulated process holds it holds for ever, unless it is a recording that changes: waiting for it to leave
+/// would never end.
 fn load_of(device: &DeviceRecord) -> DeviceLoad {
     let load = convert::load(device);
-    if !device.simulated {
+    if !device.simulated || device.watched {
         return load;
     }
     DeviceLoad {

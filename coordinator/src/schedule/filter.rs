@@ -25,6 +25,7 @@ pub(super) enum Block {
     NotAlone,
     Busy,
     HeldByOthers,
+    Missing,
     Quarantined,
     Drained,
     Silent,
@@ -138,6 +139,8 @@ fn standing(device: &Device<'_>) -> Block {
         Block::Silent
     } else if device.on.drained {
         Block::Drained
+    } else if device.view.missing.is_some() {
+        Block::Missing
     } else {
         Block::Quarantined
     }
@@ -168,6 +171,11 @@ pub(super) fn tell(
             host,
             device: name,
             why: device.view.quarantine.unwrap_or_default().to_owned(),
+        },
+        Block::Missing => WaitReason::Missing {
+            host,
+            device: name,
+            why: device.view.missing.unwrap_or_default().to_owned(),
         },
         Block::Avoided => WaitReason::Avoided { host, device: name },
         Block::Busy => WaitReason::Busy {
@@ -210,6 +218,7 @@ fn tell_sized(block: Block, shape: &Shape<'_>, device: &Device<'_>, load: &Load)
             band,
             usable: device.usable,
             held: device.view.load.held,
+            holders: device.view.holders.to_owned(),
         },
         Block::Reserved => WaitReason::Reserved {
             host,

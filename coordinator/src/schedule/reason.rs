@@ -26,6 +26,12 @@ pub enum WaitReason {
         device: String,
         why: String,
     },
+    /// It is the host's, and cannot be used now.
+    Missing {
+        host: String,
+        device: String,
+        why: String,
+    },
     /// `dataset:NAME` and `model:NAME` are labels, too.
     MissingLabel {
         label: String,
@@ -61,6 +67,8 @@ pub enum WaitReason {
         band: Bytes,
         usable: Bytes,
         held: Bytes,
+        /// Empty: not known.
+        holders: String,
     },
     /// All slots are taken.
     Busy {
@@ -156,6 +164,7 @@ impl WaitReason {
             Self::HostSilent { .. } => "host_silent",
             Self::Drained { .. } => "drained",
             Self::Quarantined { .. } => "quarantined",
+            Self::Missing { .. } => "missing",
             Self::MissingLabel { .. } => "missing_label",
             Self::NoDevice { .. } => "no_device",
             Self::TooFewDevices { .. } => "too_few_devices",
@@ -199,6 +208,9 @@ impl fmt::Display for WaitReason {
             Self::Drained { host } => write!(out, "{host} is drained"),
             Self::Quarantined { host, device, why } => {
                 write!(out, "{host} {device} is in quarantine: {why}")
+            }
+            Self::Missing { host, device, why } => {
+                write!(out, "{host} {device} is missing: {why}")
             }
             Self::MissingLabel { label, host } => {
                 match host {
@@ -307,13 +319,18 @@ impl WaitReason {
                 band,
                 usable,
                 held,
-            } => write!(
-                out,
-                "needs {} MiB on {host} {device}, where others hold {:.0} of {:.0} MiB",
-                about(*need, *band),
-                held.mib(),
-                usable.mib()
-            ),
+                holders,
+            } => {
+                let (need, held, usable) = (about(*need, *band), held.mib(), usable.mib());
+                write!(
+                    out,
+                    "needs {need} MiB on {host} {device}, where others hold {held:.0} of {usable:.0} MiB"
+                )?;
+                if holders.is_empty() {
+                    return Ok(());
+                }
+                write!(out, " ({holders})")
+            }
             Self::Reserved {
                 host,
                 device,

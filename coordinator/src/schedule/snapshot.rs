@@ -95,6 +95,10 @@ pub struct DeviceView<'a> {
     pub slots: u32,
     /// Why it gets no work.
     pub quarantine: Option<&'a str>,
+    /// Why it is not there now.
+    pub missing: Option<&'a str>,
+    /// Who holds what others hold, for people; empty: not known.
+    pub holders: &'a str,
     /// Steps per second relative to the others; 0 when not known.
     pub speed: f64,
     pub busy_until_ms: Option<u64>,

@@ -355,6 +355,8 @@ impl World {
             active: device.active,
             slots: device.slots,
             quarantine: device.sick.then_some("two faults"),
+            missing: None,
+            holders: "",
             speed: device.speed,
             busy_until_ms: device.until,
         };

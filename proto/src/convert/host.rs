@@ -49,6 +49,10 @@ pub fn host_record(hello: &v1::Hello) -> Result<HostRecord, Unreadable> {
             simulated: device.simulated,
             speed: device.speed,
             quarantine: String::new(),
+            about: device.about,
+            holders: device.holders,
+            missing: device.missing,
+            watched: device.watched,
         });
     }
     Ok(HostRecord {
@@ -59,6 +63,7 @@ pub fn host_record(hello: &v1::Hello) -> Result<HostRecord, Unreadable> {
         simulated: host.simulated,
         rehearsals: if host.simulated { 0 } else { host.rehearsals },
         rehearsal_memory_bytes: host.rehearsal_memory_bytes,
+        degraded: host.degraded,
         agent_version: hello.agent_version.clone(),
         spool: hello.spool.clone(),
         time_scale: if host.time_scale > 0.0 {

@@ -243,6 +243,9 @@ pub struct HostRecord {
     /// a rehearsal that takes more is ended there; 0: not known
     #[prost(uint64, tag = "15")]
     pub rehearsal_memory_bytes: u64,
+    /// what was expected there and cannot be used
+    #[prost(string, repeated, tag = "16")]
+    pub degraded: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DeviceRecord {
@@ -271,6 +274,17 @@ pub struct DeviceRecord {
     /// empty: in use
     #[prost(string, tag = "12")]
     pub quarantine: ::prost::alloc::string::String,
+    #[prost(string, tag = "13")]
+    pub about: ::prost::alloc::string::String,
+    /// who holds held_bytes, as last reported
+    #[prost(string, tag = "14")]
+    pub holders: ::prost::alloc::string::String,
+    /// why it cannot be used, as last reported; empty: it can
+    #[prost(string, tag = "15")]
+    pub missing: ::prost::alloc::string::String,
+    /// held_bytes may go
+    #[prost(bool, tag = "16")]
+    pub watched: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ObservationRecord {

@@ -846,6 +846,9 @@ pub struct HostDocument {
     /// why not; absent where it can, or is still finding out
     #[prost(string, optional, tag = "17")]
     pub cannot_rehearse: ::core::option::Option<::prost::alloc::string::String>,
+    /// what was expected there and cannot be used
+    #[prost(string, repeated, tag = "18")]
+    pub degraded: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -879,6 +882,15 @@ pub struct DeviceDocument {
     /// why it gets no work
     #[prost(string, optional, tag = "11")]
     pub quarantine: ::core::option::Option<::prost::alloc::string::String>,
+    /// one line about the card, from its driver
+    #[prost(string, optional, tag = "12")]
+    pub about: ::core::option::Option<::prost::alloc::string::String>,
+    /// who holds held_mib, as last reported
+    #[prost(string, optional, tag = "13")]
+    pub holders: ::core::option::Option<::prost::alloc::string::String>,
+    /// why it cannot be used now
+    #[prost(string, optional, tag = "14")]
+    pub missing: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// `sweep why JOB`
 #[derive(serde::Serialize)]
@@ -3405,6 +3417,9 @@ pub struct HostInfo {
     /// a rehearsal that takes more is ended there; 0 where an older agent does not say
     #[prost(uint64, tag = "8")]
     pub rehearsal_memory_bytes: u64,
+    /// what was expected here and cannot be used, for people
+    #[prost(string, repeated, tag = "9")]
+    pub degraded: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -3439,6 +3454,18 @@ pub struct DeviceInfo {
     /// steps per second relative to the others; 0 when not known
     #[prost(double, tag = "11")]
     pub speed: f64,
+    /// one line about the card; empty: nobody asked its driver
+    #[prost(string, tag = "12")]
+    pub about: ::prost::alloc::string::String,
+    /// who holds held_bytes, for people
+    #[prost(string, tag = "13")]
+    pub holders: ::prost::alloc::string::String,
+    /// why it cannot be used now; empty: it can
+    #[prost(string, tag = "14")]
+    pub missing: ::prost::alloc::string::String,
+    /// held_bytes is looked at again and again, and may go
+    #[prost(bool, tag = "15")]
+    pub watched: bool,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -3551,6 +3578,12 @@ pub struct DeviceState {
     pub id: ::prost::alloc::string::String,
     #[prost(uint64, tag = "2")]
     pub held_bytes: u64,
+    /// who holds them, for people; empty: not known
+    #[prost(string, tag = "3")]
+    pub holders: ::prost::alloc::string::String,
+    /// why it cannot be used now; empty: it can
+    #[prost(string, tag = "4")]
+    pub missing: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -21,7 +21,7 @@ pub use guard::Guard;
 pub use lowly::Lowly;
 pub use memory::{memory_limit, oom_kills};
 pub use pin::gpu_pin;
-pub use processes::end_leftovers;
+pub use processes::{end_leftovers, has_variable, program_of};
 pub use reins::{Program, Reins};
 
 /// A folder that only its owner can look into; parents too, where they are missing.

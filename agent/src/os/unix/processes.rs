@@ -120,6 +120,31 @@ pub(super) fn marked(mark: &str) -> Vec<u32> {
     found
 }
 
+/// Whether a variable of the process begins like this; absent where it cannot be looked at.
+pub fn has_variable(pid: u32, start: &str) -> Option<bool> {
+    let environment = match fs::read(format!("/proc/{pid}/environ")) {
+        Ok(environment) => environment,
+        // Of another user: none of ours.
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return Some(false),
+        Err(_) => return None,
+    };
+    let mut words = environment.split(|byte| *byte == 0);
+    Some(words.any(|word| word.starts_with(start.as_bytes())))
+}
+
+/// The path of its program, or the name that it gave itself.
+pub fn program_of(pid: u32) -> Option<String> {
+    let path = fs::read_link(format!("/proc/{pid}/exe")).ok();
+    let path = path.and_then(|path| {
+        path.to_str()
+            .map(|path| path.trim_end_matches(" (deleted)").to_owned())
+    });
+    path.or_else(|| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+        Some(name.trim().to_owned())
+    })
+}
+
 pub(super) fn kill(pid: u32, signal: Signal) {
     if let Some(pid) = pid_of(pid) {
         // It may have ended by now, which is what is wanted.

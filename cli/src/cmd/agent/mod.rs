@@ -1,5 +1,6 @@
-//! `sweep agent ...`: the agent of this host, and whether this host can be one.
+//! `sweep agent ...`: the agent of this host, what it has, and whether it can be one.
 
+pub mod devices;
 pub mod doctor;
 pub mod run;
 
@@ -9,12 +10,14 @@ use crate::error::{Error, Exit};
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
     Run(run::Args),
+    Devices(devices::Args),
     Doctor(doctor::Args),
 }
 
 pub async fn run(verb: Verb, context: &Context) -> Result<Exit, Error> {
     match verb {
         Verb::Run(args) => run::run(args, context).await,
+        Verb::Devices(args) => devices::run(&args, context),
         Verb::Doctor(args) => doctor::run(args, context).await,
     }
 }

@@ -1,0 +1,58 @@
+//! Which ways to learn of GPUs there are on this machine, as one. A recording takes their place only where somebody
+//! names it. Nothing here knows a platform's figures.
+
+use std::path::Path;
+
+use super::{Fault, Live, Look, Recorded, Watch};
+
+/// This machine's own drivers; those that are not here cost nothing.
+#[must_use]
+pub fn real() -> Box<dyn Watch> {
+    let mut ways: Vec<Box<dyn Watch>> = Vec::new();
+    if let Some(nvidia) = super::nvidia::open() {
+        ways.push(nvidia);
+    }
+    ways.extend(super::amd_linux::open());
+    ways.extend(super::windows::open());
+    Box::new(All(ways))
+}
+
+/// The recording, if there is one to read; this machine otherwise.
+#[must_use]
+pub fn watch(recorded: Option<&Path>) -> Box<dyn Watch> {
+    match recorded {
+        Some(path) => Box::new(Recorded::new(path.to_owned())),
+        None => real(),
+    }
+}
+
+struct All(Vec<Box<dyn Watch>>);
+
+impl Watch for All {
+    fn look(&mut self) -> Look {
+        let mut all = Look::default();
+        for way in &mut self.0 {
+            let look = way.look();
+            all.answered.extend(look.answered);
+            all.troubles.extend(look.troubles);
+            for found in look.found {
+                // The first way knows more of it: on Windows NVIDIA's driver before the system's list of adapters.
+                let known = |one: &super::Found| {
+                    one.id == found.id || found.pci.as_deref().is_some_and(|pci| one.is(pci))
+                };
+                if found.part_of.is_some() || !all.found.iter().any(known) {
+                    all.found.push(found);
+                }
+            }
+        }
+        all
+    }
+
+    fn live(&mut self) -> Vec<Live> {
+        self.0.iter_mut().flat_map(|way| way.live()).collect()
+    }
+
+    fn faults(&mut self) -> Vec<Fault> {
+        self.0.iter_mut().flat_map(|way| way.faults()).collect()
+    }
+}

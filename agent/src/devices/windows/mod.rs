@@ -1,0 +1,35 @@
+//! GPUs on Windows without help of their makers: adapters from DXGI, memory of all processes from the performance
+//! counters "GPU Adapter Memory" and "GPU Process Memory". `calls` asks Windows and exists there only; `counters` and
+//! `facts` read what it answered, and are tested everywhere. DXGI's and HIP's own figures of use are never taken: they
+//! know the calling process only.
+
+mod counters;
+mod facts;
+
+#[cfg(windows)]
+mod calls;
+
+use super::Watch;
+
+/// Absent on other systems.
+#[cfg(not(windows))]
+#[must_use]
+pub fn open() -> Option<Box<dyn Watch>> {
+    None
+}
+
+#[cfg(windows)]
+#[must_use]
+pub fn open() -> Option<Box<dyn Watch>> {
+    Some(Box::new(Windows))
+}
+
+#[cfg(windows)]
+struct Windows;
+
+#[cfg(windows)]
+impl Watch for Windows {
+    fn look(&mut self) -> super::Look {
+        facts::look(&calls::read())
+    }
+}
