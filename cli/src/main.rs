@@ -10,6 +10,7 @@ mod embedded;
 mod error;
 mod follow;
 mod harmless;
+mod install;
 mod kit;
 mod local;
 mod logging;

@@ -12,7 +12,11 @@ pub fn access(config: &HostConfig) -> Vec<Check> {
         .devices
         .iter()
         .filter(|device| device.kind == DeviceKind::Gpu && !device.simulated);
-    let mut checks = Vec::new();
+    let fix = "reseat the card, look at BIOS and PCIe (dmesg, lspci), or correct `expect` and `id` in the host's file";
+    let degraded = config.degraded.iter();
+    let mut checks: Vec<Check> = degraded
+        .map(|what| Check::failed("devices", what.clone(), fix))
+        .collect();
     let mut backends: Vec<Backend> = Vec::new();
     for gpu in gpus {
         if !backends.contains(&gpu.backend) {

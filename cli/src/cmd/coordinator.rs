@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::error::{Error, Exit};
+use crate::install::{Common, units};
 use crate::service::Told;
 use crate::signals::Asked;
 use crate::{embedded, out};
@@ -24,6 +25,10 @@ pub enum Verb {
     Init(InitArgs),
     /// Run the coordinator on the data folder until it is asked to end
     Run(RunArgs),
+    /// Install the coordinator as a service of this machine and start it; again to upgrade it
+    Install(InstallArgs),
+    /// End the coordinator's service and take its unit away; its data stay
+    Uninstall(Common),
     /// Copy the store into a new folder, while no coordinator runs
     Backup(BackupArgs),
     /// Make a data folder (--data, empty or new) from a backup
@@ -87,11 +92,31 @@ pub async fn run(verb: Verb, context: &Context) -> Result<Exit, Error> {
     match verb {
         Verb::Init(args) => super::init::run(args, context),
         Verb::Run(args) => serve(&args, context).await,
+        Verb::Install(args) => install(&args, context),
+        Verb::Uninstall(common) => {
+            common.check()?;
+            common.carry_out(&units::removal("sweep-coordinator"), context)
+        }
         Verb::Backup(args) => backup(&args, context),
         Verb::Restore(args) => restore(&args, context),
         Verb::Verify => verify(context),
         Verb::Compact => compact(context),
     }
+}
+
+#[derive(Debug, clap::Args)]
+pub struct InstallArgs {
+    /// Address to listen on; beyond loopback only after `coordinator init`
+    #[arg(long, value_name = "ADDR", default_value_t = LISTEN)]
+    pub listen: SocketAddr,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+fn install(args: &InstallArgs, context: &Context) -> Result<Exit, Error> {
+    args.common.check()?;
+    let steps = units::coordinator(&args.common.machine()?, args.listen);
+    args.common.carry_out(&steps, context)
 }
 
 async fn serve(args: &RunArgs, context: &Context) -> Result<Exit, Error> {

@@ -2,6 +2,7 @@
 
 pub mod devices;
 pub mod doctor;
+pub mod install;
 pub mod run;
 
 use crate::context::Context;
@@ -12,6 +13,8 @@ pub enum Verb {
     Run(run::Args),
     Devices(devices::Args),
     Doctor(doctor::Args),
+    Install(install::Args),
+    Uninstall(install::UninstallArgs),
 }
 
 pub async fn run(verb: Verb, context: &Context) -> Result<Exit, Error> {
@@ -19,5 +22,7 @@ pub async fn run(verb: Verb, context: &Context) -> Result<Exit, Error> {
         Verb::Run(args) => run::run(args, context).await,
         Verb::Devices(args) => devices::run(&args, context),
         Verb::Doctor(args) => doctor::run(args, context).await,
+        Verb::Install(args) => install::run(&args, context),
+        Verb::Uninstall(args) => install::uninstall(&args, context),
     }
 }

@@ -1,0 +1,82 @@
+//! `sweep agent install` and `uninstall`: the agent of this host as a service that starts with the machine. Installing
+//! again is an upgrade in place: running attempts go on.
+
+use std::path::PathBuf;
+
+use agent::config::hostname;
+
+use crate::context::Context;
+use crate::error::{Error, Exit};
+use crate::install::{Common, units};
+
+/// Install the agent of this host as a service and start it; again to upgrade it, attempts go on
+///
+/// As root: copies this program and its kit to /usr, makes a user, a host file (/etc/sweep/agent.toml, if there is none)
+/// and the systemd unit.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Join token of a coordinator with TLS; other users of this machine see it in the list of processes
+    #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
+    pub token: Option<String>,
+    /// File with the join token
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// End the agent's service and take its unit away; data, host file and running attempts stay
+#[derive(Debug, clap::Args)]
+pub struct UninstallArgs {
+    #[command(flatten)]
+    pub common: Common,
+}
+
+pub fn run(args: &Args, context: &Context) -> Result<Exit, Error> {
+    args.common.check()?;
+    let Some(coordinator) = &context.coordinator else {
+        return Err(Error::BadInput(
+            "which coordinator? Name it with --coordinator https://KEEPER:7480".into(),
+        ));
+    };
+    // They go into a line of the unit.
+    if coordinator
+        .chars()
+        .any(|c| c.is_whitespace() || c.is_control() || "\"'\\$;".contains(c))
+    {
+        return Err(Error::BadInput(format!(
+            "`{}` is no address of a coordinator",
+            coordinator.escape_debug()
+        )));
+    }
+    let token = match (&args.token, &args.token_file) {
+        (Some(token), _) => Some(token.trim().to_owned()),
+        (None, Some(file)) => {
+            let read = std::fs::read_to_string(file);
+            let text = read.map_err(|source| Error::Unreadable {
+                path: file.clone(),
+                source,
+            })?;
+            Some(text.trim().to_owned())
+        }
+        (None, None) => None,
+    };
+    if let Some(token) = &token {
+        proto::token::Token::parse(token)
+            .map_err(|error| Error::BadInput(format!("failed to use the join token: {error}")))?;
+    }
+    let machine = args.common.machine()?;
+    let steps = units::agent(&units::Agent {
+        machine: &machine,
+        coordinator,
+        host: &hostname(),
+        token: token.as_deref(),
+    });
+    args.common.carry_out(&steps, context)
+}
+
+pub fn uninstall(args: &UninstallArgs, context: &Context) -> Result<Exit, Error> {
+    args.common.check()?;
+    args.common
+        .carry_out(&units::removal("sweep-agent"), context)
+}

@@ -1,0 +1,248 @@
+//! One thing that an installation does, how it is shown, and doing it. A file is written beside its place and renamed,
+//! with its rights from the first moment; what is kept is left as it is. Shows no secret.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::Error;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A system user without a shell, if there is none of that name.
+    User {
+        name: String,
+        home: PathBuf,
+    },
+    Folder {
+        path: PathBuf,
+        mode: u32,
+        owner: Option<String>,
+    },
+    /// A file, or a folder with all that is in it.
+    Copy {
+        from: PathBuf,
+        to: PathBuf,
+        mode: u32,
+    },
+    Write {
+        path: PathBuf,
+        text: String,
+        mode: u32,
+        owner: Option<String>,
+        /// Leaves one that is there.
+        keep: bool,
+    },
+    Remove {
+        path: PathBuf,
+    },
+    /// Not with `--root`. Fails the installation unless `may_fail`.
+    Run {
+        words: Vec<String>,
+        may_fail: bool,
+    },
+}
+
+impl Step {
+    #[must_use]
+    pub fn run(words: &[&str]) -> Self {
+        Self::Run {
+            words: words.iter().map(|word| (*word).to_owned()).collect(),
+            may_fail: false,
+        }
+    }
+
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match self {
+            Self::User { name, .. } => format!("make the user {name}, if there is none"),
+            Self::Folder { path, mode, .. } => format!("make {} ({mode:o})", path.display()),
+            Self::Copy { from, to, .. } => format!("copy {} to {}", from.display(), to.display()),
+            Self::Write {
+                path, keep: true, ..
+            } => {
+                format!("write {}, if there is none", path.display())
+            }
+            Self::Write { path, .. } => format!("write {}", path.display()),
+            Self::Remove { path } => format!("remove {}", path.display()),
+            Self::Run { words, .. } => format!("run {}", words.join(" ")),
+        }
+    }
+
+    /// What was done. `root` stands for `/`.
+    pub fn carry_out(&self, root: Option<&Path>) -> Result<String, Error> {
+        let done = match self {
+            Self::User { name, home } => user(name, home, root)?,
+            Self::Folder { path, mode, owner } => {
+                let at = at(root, path);
+                fs::create_dir_all(&at)
+                    .and_then(|()| rights(&at, *mode))
+                    .map_err(failed("make", path))?;
+                own(&at, owner.as_deref(), root)?;
+                true
+            }
+            Self::Copy { from, to, mode } => {
+                copy(from, &at(root, to), *mode).map_err(failed("copy to", to))?
+            }
+            Self::Write {
+                path,
+                text,
+                mode,
+                owner,
+                keep,
+            } => {
+                let at = at(root, path);
+                let there = at.exists();
+                if !(there && *keep) {
+                    write(&at, text, *mode).map_err(failed("write", path))?;
+                    own(&at, owner.as_deref(), root)?;
+                }
+                !(there && *keep)
+            }
+            Self::Remove { path } => match fs::remove_file(at(root, path)) {
+                Ok(()) => true,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+                Err(error) => return Err(failed("remove", path)(error)),
+            },
+            Self::Run { words, may_fail } => root.is_none() && call(words, *may_fail)?,
+        };
+        let mark = if done { "done" } else { "left" };
+        Ok(format!("{mark}: {}", self.shown()))
+    }
+}
+
+fn failed(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.display().to_string();
+    move |error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => " (run it as root)",
+            _ => "",
+        };
+        Error::Failed(format!("failed to {doing} {path}: {error}{hint}"))
+    }
+}
+
+fn at(root: Option<&Path>, path: &Path) -> PathBuf {
+    let Some(root) = root else {
+        return path.to_owned();
+    };
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+fn user(name: &str, home: &Path, root: Option<&Path>) -> Result<bool, Error> {
+    let known = fs::read_to_string(at(root, Path::new("/etc/passwd"))).unwrap_or_default();
+    let begin = format!("{name}:");
+    if known.lines().any(|line| line.starts_with(&begin)) {
+        return Ok(false);
+    }
+    let mut words = vec!["useradd".to_owned()];
+    if let Some(root) = root {
+        words.extend(["--root".to_owned(), root.display().to_string()]);
+    }
+    let home = home.display().to_string();
+    words.extend(["--system", "--user-group", "--home-dir", &home].map(str::to_owned));
+    words.extend(["--shell", "/usr/sbin/nologin", name].map(str::to_owned));
+    call(&words, false)
+}
+
+/// True unless it is the same file already.
+fn copy(from: &Path, to: &Path, mode: u32) -> std::io::Result<bool> {
+    if fs::canonicalize(from).ok() == fs::canonicalize(to).ok() {
+        return Ok(false);
+    }
+    if from.is_dir() {
+        fs::create_dir_all(to)?;
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            // What Python left there, and tests, are no part of a kit.
+            if entry.file_type()?.is_symlink() || name == "__pycache__" {
+                continue;
+            }
+            copy(&entry.path(), &to.join(&name), mode)?;
+        }
+        rights(to, 0o755)?;
+        return Ok(true);
+    }
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    // A program that runs cannot be written over, but its name can be given to another.
+    let beside = to.with_extension("new");
+    fs::copy(from, &beside)?;
+    rights(&beside, mode)?;
+    fs::rename(&beside, to)?;
+    Ok(true)
+}
+
+fn write(path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let beside = path.with_extension("new");
+    let _ = fs::remove_file(&beside);
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode & 0o600);
+    let mut file = options.open(&beside)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    rights(&beside, mode)?;
+    fs::rename(&beside, path)
+}
+
+#[cfg(unix)]
+fn rights(path: &Path, mode: u32) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+}
+
+#[cfg(not(unix))]
+fn rights(_path: &Path, _mode: u32) -> std::io::Result<()> {
+    Ok(())
+}
+
+fn own(path: &Path, owner: Option<&str>, root: Option<&Path>) -> Result<(), Error> {
+    let Some(owner) = owner else { return Ok(()) };
+    let both = format!("{owner}:{owner}");
+    let path = path.display().to_string();
+    match root {
+        None => call(&["chown".to_owned(), both, path], false).map(drop),
+        // Its users are not this machine's.
+        Some(root) => {
+            let inside = at(None, Path::new("/")).join(
+                Path::new(&path)
+                    .strip_prefix(root)
+                    .unwrap_or(Path::new(&path)),
+            );
+            let words = [
+                "chroot".to_owned(),
+                root.display().to_string(),
+                "chown".to_owned(),
+                both,
+                inside.display().to_string(),
+            ];
+            call(&words, false).map(drop)
+        }
+    }
+}
+
+fn call(words: &[String], may_fail: bool) -> Result<bool, Error> {
+    let Some((program, rest)) = words.split_first() else {
+        return Ok(false);
+    };
+    let shown = words.join(" ");
+    let ran = Command::new(program).args(rest).output();
+    let ran = ran.map_err(|source| Error::io("run", shown.clone(), source))?;
+    if ran.status.success() || may_fail {
+        return Ok(ran.status.success());
+    }
+    let said = String::from_utf8_lossy(&ran.stderr);
+    Err(Error::Failed(format!(
+        "failed to run {shown}: {}: {}",
+        ran.status,
+        said.trim()
+    )))
+}
