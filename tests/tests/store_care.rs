@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use whole::{Coordinator, Room};
+use whole::{Coordinator, Host, Room, SOON, all_succeeded, attempt_processes, until};
 
 fn plain(path: &Path) -> &str {
     path.to_str().expect("plain text")
@@ -241,4 +241,63 @@ fn there_is_nothing_to_care_for_where_no_store_is() {
         !nowhere.join("store").exists(),
         "a store was made by looking for one"
     );
+}
+
+/// What a host did after the backup is nobody's any more: the agent is told so, ends it, and works on.
+#[test]
+fn a_host_that_knows_more_than_a_restored_store_works_on() {
+    let room = Room::new();
+    let job =
+        "echo \"log of $1\"\necho $1 >> $ROOM/ran\nuntil [ -e $ROOM/go.$1 ]; do sleep 0.05; done\n";
+    room.program("job.sh", job);
+    let run = "[train]\nrun = [\"sh\", \"{kit}/job.sh\", \"{n}\"]";
+    let (data, copy) = (room.data(), room.path().join("backup"));
+    let mut coordinator = room.coordinator();
+    let host = Host {
+        data: Some(room.path().join("of-the-host")),
+        ..Host::new("box", 2)
+    };
+    let agent = host.agent(&room, &coordinator.url);
+    assert_eq!(coordinator.stop(), Some(0));
+    room.sweep(&[
+        "--data",
+        plain(&data),
+        "coordinator",
+        "backup",
+        plain(&copy),
+    ])
+    .code(0);
+    coordinator.start_again();
+
+    let sweep = coordinator.submit(&room, &room.sweep_file("lost", "n = [1, 2]", run));
+    until("both run", SOON, || room.lines("ran").len() == 2);
+    let running = format!("{sweep}/2/train/1");
+    coordinator.kill9();
+    // One of them ends, and its log and ending are owed; the other runs on.
+    room.open("go.1");
+    until("it has ended", SOON, || {
+        agent
+            .attempt(&format!("{sweep}/1/train/1"))
+            .join("ending.json")
+            .exists()
+    });
+    std::fs::rename(&data, room.path().join("lost")).expect("moved away");
+    room.sweep(&[
+        "--data",
+        plain(&data),
+        "coordinator",
+        "restore",
+        plain(&copy),
+    ])
+    .code(0);
+    coordinator.start_again();
+
+    room.open("go.3");
+    let after = coordinator.submit(&room, &room.sweep_file("after", "n = [3]", run));
+    all_succeeded(&coordinator.settled(&room, &after));
+    until("what nobody knows is ended", SOON, || {
+        attempt_processes(&running).is_empty()
+    });
+    let said = agent.stderr();
+    assert!(!said.contains("refuse"), "{said}");
 }

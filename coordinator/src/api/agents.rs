@@ -246,7 +246,7 @@ impl Session {
             .attempt
             .parse()
             .map_err(|error: jobs::BadId| Status::invalid_argument(error.to_string()))?;
-        self.is_own(&id, false).await?;
+        let own = self.is_own(&id).await?;
         let (wire, channel) = match chunk.channel() {
             v1::Channel::Log => (v1::Channel::Log, Channel::Log),
             v1::Channel::Report => (v1::Channel::Report, Channel::Report),
@@ -254,6 +254,11 @@ impl Session {
                 return Err(Status::invalid_argument("a chunk of no channel"));
             }
         };
+        if !own {
+            let bytes = chunk.offset.saturating_add(chunk.data.len() as u64);
+            self.acknowledge(chunk.attempt, wire, bytes);
+            return Ok(());
+        }
         let api = self.api.clone();
         let write = move || -> Result<u64, crate::store::StoreError> {
             let size = {
@@ -280,21 +285,25 @@ impl Session {
             Ok(size)
         };
         let bytes = blocking(write).await?;
+        self.acknowledge(chunk.attempt, wire, bytes);
+        Ok(())
+    }
+
+    fn acknowledge(&self, attempt: String, channel: v1::Channel, bytes: u64) {
         let ack = ChunkAck {
-            attempt: chunk.attempt,
-            channel: wire.into(),
+            attempt,
+            channel: channel.into(),
             bytes,
         };
         // A session that has just closed is noticed by its reader.
         let _ = self.to.send(reply(Reply::ChunkAck(ack)));
-        Ok(())
     }
 
     async fn take_event(&self, event: v1::Event) -> Result<(), Status> {
         let mut metrics = serde_json::Map::new();
         // An event whose attempt cannot be read is ignored and acknowledged by the engine.
         if let Ok(id) = event.attempt.parse::<AttemptId>() {
-            self.is_own(&id, true).await?;
+            self.is_own(&id).await?;
         }
         if let Some(v1::event::Event::Ended(_)) = &event.event {
             let id: AttemptId = event

@@ -13,16 +13,17 @@ use crate::engine::State;
 use crate::trust::{Caller, Who, audit};
 
 impl Session {
-    /// Another host's attempts are none of this one's business: its log and its ending are not to be touched. One that
-    /// nobody knows can have no log, but its event is let through, so that the agent may forget it.
-    pub(super) async fn is_own(&self, id: &AttemptId, of_nobody: bool) -> Result<(), Status> {
+    /// Another host's attempts are none of this one's business: its log and its ending are not to be touched. False of one
+    /// that nobody knows, which an older store may have been restored without: what its agent says of it is acknowledged
+    /// and kept nowhere, so that the agent comes to an end with it.
+    pub(super) async fn is_own(&self, id: &AttemptId) -> Result<bool, Status> {
         let known = |own: &Mutex<HashSet<AttemptId>>| {
             own.lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .contains(id)
         };
         if known(&self.own) {
-            return Ok(());
+            return Ok(true);
         }
         let wanted = id.clone();
         let owner = self
@@ -34,10 +35,10 @@ impl Session {
             Some(owner) if owner == self.host => {
                 let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
                 own.insert(id.clone());
-                Ok(())
+                Ok(true)
             }
-            None if of_nobody => Ok(()),
-            _ => {
+            None => Ok(false),
+            Some(_) => {
                 let why = format!("the attempt {id} is not one of host {}", self.host);
                 audit::refused(&self.caller, "report", &why);
                 Err(Status::permission_denied(why))

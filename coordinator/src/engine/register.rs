@@ -164,6 +164,10 @@ impl State {
                 continue;
             }
             match id {
+                // A store that was restored has given its number to another host: two cannot speak of one attempt.
+                Some(id) if matches!(self.owner(&id), Ok(Some(owner)) if owner != name) => {
+                    drop.push(one.attempt.clone());
+                }
                 // Its ending is on its way: evidence of an attempt that had been given up.
                 Some(id) if one.ended => keep.push(id),
                 Some(id) if self.by_id.contains_key(&id.job.sweep) => {
