@@ -1,5 +1,6 @@
 //! What a service manager is told (systemd's notify protocol): ready, still alive, stopping. Silent where none asks,
-//! and on systems without it. Alive means that `beat` came back, so a server that hangs is not kept alive by a timer.
+//! and on systems without it. Alive means that `beat` came back: the coordinator's is a round through its one writer of
+//! state; the agent's only shows that its process runs and takes up tasks.
 
 use std::time::Duration;
 

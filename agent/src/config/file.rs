@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::Deserialize;
 use vram::{Backend, Bytes};
@@ -14,6 +15,9 @@ use crate::size::Size;
 
 /// Of one rehearsal: gemma 3 4B with all its layers stays below 3 GiB.
 const REHEARSAL_MEMORY: Bytes = Bytes(4 << 30);
+
+/// A driver that hangs must not keep the agent from what runs here already.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// As written; a fleet file has several of them.
 #[derive(Clone, Default, Deserialize)]
@@ -71,7 +75,7 @@ impl HostFile {
         if recorded.is_none() && !wanted {
             return self.resolve();
         }
-        let look = devices::watch(recorded.as_deref()).look();
+        let look = devices::look_within(recorded.clone(), LOOK);
         let joined = devices::join(&mut self, &look);
         let mut host = self.resolve()?;
         for device in &mut host.devices {

@@ -1,9 +1,13 @@
 //! Which ways to learn of GPUs there are on this machine, as one. A recording takes their place only where somebody
 //! names it. Nothing here knows a platform's figures.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
 
-use super::{Fault, Live, Look, Recorded, Watch};
+use vram::Backend;
+
+use super::{Fault, Live, Look, Recorded, Trouble, Watch};
 
 /// This machine's own drivers; those that are not here cost nothing.
 #[must_use]
@@ -24,6 +28,26 @@ pub fn watch(recorded: Option<&Path>) -> Box<dyn Watch> {
         Some(path) => Box::new(Recorded::new(path.to_owned())),
         None => real(),
     }
+}
+
+/// One look, unless a driver hangs in it: then that is the trouble, and the thread is left to it.
+#[must_use]
+pub fn look_within(recorded: Option<PathBuf>, limit: Duration) -> Look {
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        // Whoever waited may have gone.
+        let _ = tell.send(watch(recorded.as_deref()).look());
+    });
+    told.recv_timeout(limit).unwrap_or_else(|_| Look {
+        troubles: vec![Trouble {
+            backend: Backend::Cuda,
+            what: format!(
+                "a GPU driver did not answer within {} s; look at dmesg and nvidia-smi, then start the agent again",
+                limit.as_secs()
+            ),
+        }],
+        ..Look::default()
+    })
 }
 
 struct All(Vec<Box<dyn Watch>>);

@@ -13,7 +13,7 @@ mod recorded;
 mod sampler;
 mod windows;
 
-pub use all::{real, watch};
+pub use all::{look_within, real, watch};
 pub use found::{Fault, Found, Live, Look, Memory, Pcie, Process, Trouble, pci_address};
 pub(crate) use held::Owner;
 pub(crate) use join::join;

@@ -118,7 +118,7 @@ pub fn examine(config: &HostConfig, folder: &Path, kit: &Path) -> Vec<Check> {
         return checks;
     }
     checks.extend(devices::access(config));
-    checks.extend(python::stacks(config, folder, kit));
+    checks.extend(python::stacks(config, place::nearest(folder), kit));
     checks
 }
 

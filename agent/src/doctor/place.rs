@@ -6,7 +6,6 @@ use std::path::Path;
 
 use super::Check;
 use crate::config::HostConfig;
-use crate::durable;
 use crate::os;
 
 /// Checkpoints, logs and a kit; a full disk ends trainings.
@@ -15,24 +14,41 @@ const TOO_LITTLE: u64 = 1 << 30;
 /// 2026-01-01: no version of this program is older.
 const EARLIEST_MS: u64 = 1_767_225_600_000;
 
+/// Makes nothing: a folder made by another user than the agent's would shut the agent out.
 pub fn folder(folder: &Path) -> Vec<Check> {
+    let there = nearest(folder);
     let shown = folder.display();
-    let probe = folder.join("doctor");
-    let written = os::private_folder(folder)
-        .map_err(|error| error.to_string())
-        .and_then(|()| durable::replace_synced(&probe, b"x").map_err(|error| error.to_string()));
-    let _ = fs::remove_file(&probe);
-    if let Err(error) = written {
+    if let Err(error) = os::may_write(there) {
         let fix = "let the user that runs the agent own that folder, or name another with --data";
         return vec![Check::failed(
             "folder",
-            format!("{shown} cannot be written: {error}"),
+            format!("{shown}: {} cannot be written: {error}", there.display()),
             fix,
         )];
     }
-    let mut checks = vec![Check::ok("folder", format!("{shown} can be written"))];
-    checks.extend(os::free_space(folder).map(disk));
+    let found = if there == folder {
+        format!("{shown} can be written")
+    } else {
+        format!("{shown} can be made")
+    };
+    let mut checks = vec![if os::is_root_on_anothers(there) {
+        let fix = "run this as the user that the agent runs as: what root may says nothing of it";
+        Check::warning(
+            "folder",
+            format!("{found} by root; it is another user's"),
+            fix,
+        )
+    } else {
+        Check::ok("folder", found)
+    }];
+    checks.extend(os::free_space(there).map(disk));
     checks
+}
+
+/// The folder, or what of it is there already.
+pub fn nearest(folder: &Path) -> &Path {
+    let mut all = folder.ancestors();
+    all.find(|one| one.is_dir()).unwrap_or(Path::new("/"))
 }
 
 fn disk(free: u64) -> Check {
@@ -120,16 +136,12 @@ mod tests {
     #[test]
     fn a_folder_that_cannot_be_is_told() {
         let room = tempfile::tempdir().unwrap();
-        let file = room.path().join("file");
-        fs::write(&file, "").unwrap();
-        assert_eq!(folder(&file.join("below"))[0].state, State::Failed);
-        let good = folder(&room.path().join("agent"));
-        assert_eq!(good[0].state, State::Ok);
-        assert!(
-            fs::read_dir(room.path().join("agent"))
-                .unwrap()
-                .next()
-                .is_none()
-        );
+        let agent = room.path().join("data/agents/box");
+        let found = folder(&agent);
+        assert_eq!(found[0].state, State::Ok, "{found:?}");
+        assert!(found[0].says.ends_with("can be made"));
+        assert!(!room.path().join("data").exists(), "nothing is made");
+        fs::create_dir_all(&agent).unwrap();
+        assert!(folder(&agent)[0].says.ends_with("can be written"));
     }
 }

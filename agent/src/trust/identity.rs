@@ -23,6 +23,12 @@ use crate::{os, session};
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
+/// A certificate lies in the agent's folder.
+#[must_use]
+pub fn has_joined(folder: &Path) -> bool {
+    Place(folder.join("trust")).held().is_some()
+}
+
 /// `folder`: the agent's own. Waits for a coordinator that is away; an answer that waiting does not change is an error.
 pub async fn identity(
     folder: &Path,

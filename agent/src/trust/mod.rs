@@ -14,7 +14,7 @@ use proto::token::Token;
 use thiserror::Error;
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
-pub use identity::identity;
+pub use identity::{has_joined, identity};
 pub use pin::{authority, check};
 pub use secret::read_token;
 

@@ -146,34 +146,70 @@ fn user(name: &str, home: &Path, root: Option<&Path>) -> Result<bool, Error> {
     call(&words, false)
 }
 
-/// True unless it is the same file already.
+/// True unless it is the same already. A folder is replaced whole: what an older version had goes.
 fn copy(from: &Path, to: &Path, mode: u32) -> std::io::Result<bool> {
-    if fs::canonicalize(from).ok() == fs::canonicalize(to).ok() {
+    let source = fs::canonicalize(from)?;
+    if fs::canonicalize(to).is_ok_and(|target| target == source) {
         return Ok(false);
-    }
-    if from.is_dir() {
-        fs::create_dir_all(to)?;
-        for entry in fs::read_dir(from)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            // What Python left there, and tests, are no part of a kit.
-            if entry.file_type()?.is_symlink() || name == "__pycache__" {
-                continue;
-            }
-            copy(&entry.path(), &to.join(&name), mode)?;
-        }
-        rights(to, 0o755)?;
-        return Ok(true);
     }
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder)?;
     }
     // A program that runs cannot be written over, but its name can be given to another.
     let beside = to.with_extension("new");
-    fs::copy(from, &beside)?;
-    rights(&beside, mode)?;
+    if !source.is_dir() {
+        copy_file(&source, &beside, mode)?;
+        fs::rename(&beside, to)?;
+        return Ok(true);
+    }
+    let old = to.with_extension("old");
+    for left in [&beside, &old] {
+        if left.exists() {
+            fs::remove_dir_all(left)?;
+        }
+    }
+    copy_folder(&source, &beside, mode)?;
+    if to.exists() {
+        fs::rename(to, &old)?;
+    }
     fs::rename(&beside, to)?;
+    let _ = fs::remove_dir_all(&old);
     Ok(true)
+}
+
+fn copy_folder(from: &Path, to: &Path, mode: u32) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    rights(to, 0o755)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (kind, name) = (entry.file_type()?, entry.file_name());
+        // What Python left there is no part of a kit.
+        if kind.is_dir() && name != "__pycache__" {
+            copy_folder(&entry.path(), &to.join(&name), mode)?;
+        } else if kind.is_file() {
+            copy_file(&entry.path(), &to.join(&name), mode)?;
+        }
+    }
+    Ok(())
+}
+
+/// A program stays one.
+fn copy_file(from: &Path, to: &Path, mode: u32) -> std::io::Result<()> {
+    fs::copy(from, to)?;
+    let mode = if is_program(from) { 0o755 } else { mode };
+    rights(to, mode)?;
+    fs::File::open(to)?.sync_all()
+}
+
+#[cfg(unix)]
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::metadata(path).is_ok_and(|about| about.permissions().mode() & 0o100 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_program(_path: &Path) -> bool {
+    false
 }
 
 fn write(path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
@@ -206,7 +242,8 @@ fn rights(_path: &Path, _mode: u32) -> std::io::Result<()> {
 
 fn own(path: &Path, owner: Option<&str>, root: Option<&Path>) -> Result<(), Error> {
     let Some(owner) = owner else { return Ok(()) };
-    let both = format!("{owner}:{owner}");
+    // With its own first group, whatever that is called.
+    let both = format!("{owner}:");
     let path = path.display().to_string();
     match root {
         None => call(&["chown".to_owned(), both, path], false).map(drop),

@@ -36,11 +36,15 @@ pub struct Agent<'a> {
 pub fn agent(of: &Agent<'_>) -> Vec<Step> {
     let machine = of.machine;
     let mut steps = common(machine);
-    steps.extend(machine.kit.as_ref().map(|kit| Step::Copy {
-        from: kit.clone(),
-        to: KIT.into(),
-        mode: 0o644,
-    }));
+    if let Some(kit) = &machine.kit {
+        steps.push(open_folder("/usr/share/sweep"));
+        steps.push(Step::Copy {
+            from: kit.clone(),
+            to: KIT.into(),
+            mode: 0o644,
+        });
+    }
+    steps.push(open_folder("/etc/sweep"));
     steps.push(Step::Write {
         path: HOST_FILE.into(),
         text: host_file(of.host),
@@ -112,6 +116,15 @@ fn common(machine: &Machine) -> Vec<Step> {
     ]
 }
 
+/// For everybody to look into, whatever the installer's umask says.
+fn open_folder(path: &str) -> Step {
+    Step::Folder {
+        path: path.into(),
+        mode: 0o755,
+        owner: None,
+    }
+}
+
 fn place(name: &str) -> PathBuf {
     Path::new("/etc/systemd/system").join(format!("{name}.service"))
 }
@@ -163,7 +176,9 @@ fn host_file(name: &str) -> String {
         "# This host, for `sweep agent run --config`. Its GPUs are found by their drivers; every key there is:\n\
          # deploy/agent.example.toml of the source tree, docs/operations.md. Look with: sweep agent doctor --config FILE\n\
          name = \"{name}\"\n\
-         # python = \"/opt/venv/bin/python\"\n"
+         # python = \"/opt/venv/bin/python\"\n\n\
+         # Rehearsals of steps, and jobs that need no GPU.\n\
+         [[device]]\nkind = \"cpu\"\nslots = 2\n"
     )
 }
 

@@ -88,6 +88,13 @@ impl Host {
         self.stack = stack;
     }
 
+    /// What was known of its Python in the session before counts until it is known again.
+    pub fn recall_packages(&mut self, before: &Stack) {
+        if matches!(self.stack, Stack::Looking(_)) {
+            self.labels = labels(&self.record, before);
+        }
+    }
+
     /// Stops listening to the session that speaks for the host, if there is one.
     pub fn hang_up(&mut self) {
         if let Some(session) = self.session.take() {

@@ -125,6 +125,8 @@ impl State {
             host.faults = before.faults;
             host.total = before.total;
             host.succeeded = before.succeeded;
+            // Until its agent has looked again.
+            host.recall_packages(&before.stack);
         }
         host.record.seen_ms = at;
         host.session = Some(session);

@@ -123,10 +123,6 @@ fn a_host_speaks_for_itself_only() {
     });
     for (what, report) in [
         ("another's log", chunk(&attempt)),
-        (
-            "the log of an attempt to come",
-            chunk(&format!("{sweep}/1/train/2")),
-        ),
         ("another's ending", ending),
     ] {
         let mut session = session(info("box"));
@@ -139,6 +135,21 @@ fn a_host_speaks_for_itself_only() {
         let status = session.end(&keeper);
         assert_eq!(status.code(), Code::PermissionDenied, "{what}: {status}");
     }
+    // What is said of an attempt that nobody knows, as after a restore, comes to its end and is kept nowhere.
+    let to_come = format!("{sweep}/1/train/2");
+    let mut early = session(info("box"));
+    early.next(&keeper).expect("a welcome");
+    early.say.send(message(chunk(&to_come))).expect("a session");
+    let taken = loop {
+        if let Some(coordinator_message::Message::ChunkAck(ack)) =
+            early.next(&keeper).expect("an answer")
+        {
+            break ack;
+        }
+    };
+    assert_eq!((&taken.attempt, taken.bytes), (&to_come, 7));
+    drop(early);
+    keeper.with(&token, &["logs", &to_come]).code(2);
     // A device that would paint on everybody's terminal.
     let device = DeviceInfo {
         id: "cpu".into(),

@@ -2,12 +2,29 @@
 //! Opens device files for reading and writing, and sends nothing to them.
 
 use std::fs::{self, OpenOptions};
-use std::os::unix::fs::PermissionsExt;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use vram::Backend;
 
 use crate::os::DeviceFile;
+
+/// Whether this process may make files in a folder; nothing is made.
+pub fn may_write(folder: &Path) -> io::Result<()> {
+    use rustix::fs::Access;
+    Ok(rustix::fs::access(
+        folder,
+        Access::WRITE_OK | Access::EXEC_OK,
+    )?)
+}
+
+/// Root may do everything, and what it makes there is not the owner's.
+#[must_use]
+pub fn is_root_on_anothers(folder: &Path) -> bool {
+    let owner = fs::metadata(folder).map_or(0, |about| about.uid());
+    rustix::process::geteuid().is_root() && owner != 0
+}
 
 /// Beyond its owner and its group.
 #[must_use]

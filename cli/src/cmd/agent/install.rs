@@ -61,6 +61,11 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Error> {
         }
         (None, None) => None,
     };
+    if token.is_some() && !agent::trust::is_tls(coordinator) {
+        return Err(Error::BadInput(format!(
+            "a join token is for a coordinator with TLS: write https:// instead of {coordinator}"
+        )));
+    }
     if let Some(token) = &token {
         proto::token::Token::parse(token)
             .map_err(|error| Error::BadInput(format!("failed to use the join token: {error}")))?;

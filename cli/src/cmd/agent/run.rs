@@ -63,12 +63,13 @@ pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
         }
     };
     let name = config.name.clone();
+    let joined = agent::trust::has_joined(&context.agent_folder(&name));
     let shutdown = CancellationToken::new();
     let (tell, ready) = oneshot::channel();
     let options = AgentOptions {
         folder: context.agent_folder(&name),
         coordinator: coordinator.clone(),
-        admission: admission(&args)?,
+        admission: admission(&args, joined)?,
         program: local::program()?,
         kit: local::kit_folder(context, None)?,
         shutdown: shutdown.clone(),
@@ -79,7 +80,7 @@ pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
     let mut asked = Asked::listen()?;
     let mut agent = tokio::spawn(agent::run(options));
     let mut ready = Some(ready);
-    // Attempts of before are looked after from here on, also while no coordinator can be reached.
+    // At once: the coordinator may be away for long, and what runs here is looked after all the same.
     let told = Told::ready(|| async {});
     loop {
         tokio::select! {
@@ -132,7 +133,8 @@ fn announce(context: &Context, name: &str, coordinator: &str) -> Result<(), Erro
     out::print(&format!("agent {name} ready, coordinator {coordinator}"))
 }
 
-fn admission(args: &Args) -> Result<Admission, Error> {
+/// `joined`: the host has its certificate, and what is left of a token's file need not be there.
+fn admission(args: &Args, joined: bool) -> Result<Admission, Error> {
     let given = |text: &String| {
         let wrong = |error| Error::BadInput(format!("failed to use the join token: {error}"));
         Token::parse(text).map_err(wrong)
@@ -145,6 +147,7 @@ fn admission(args: &Args) -> Result<Admission, Error> {
         .map(given)
         .transpose()?;
     let token = match (token, &args.token_file) {
+        (None, Some(file)) if joined && !file.exists() => None,
         (None, Some(file)) if !file.as_os_str().is_empty() => {
             Some(agent::trust::read_token(file).map_err(|error| access::trust_error(&error))?)
         }
