@@ -8,8 +8,10 @@ use whole::{Agent, Coordinator, Host, Room, SOON, all_succeeded, attempts, text,
 
 /// bitsandbytes is there where the host's file says so.
 const KIT: &str = r#"
-import gzip, json, os, sys
+import gzip, json, os, sys, time
 if "--check" in sys.argv:
+    while os.path.exists(os.path.join(os.environ["ROOM"], "slow")):
+        time.sleep(0.02)
     bitsandbytes = "0.50.2" if os.environ.get("HAS") == "yes" else None
     print(json.dumps({"versions": {"torch": "9.9", "bitsandbytes": bitsandbytes}, "kit": "fake"}))
     sys.exit(0)
@@ -52,7 +54,7 @@ fn four_bits_wait_for_a_host_that_has_bitsandbytes() {
     let mut coordinator = Coordinator::prepared(&room, &room.data());
     coordinator.words(&["--settle", "200ms"]);
     coordinator.start_again();
-    let _without = host(&room, &coordinator, "without", "no");
+    let mut without = host(&room, &coordinator, "without", "no");
     let kit = r#"["{python}", "{kit}/train.py"]"#;
 
     // What needs no such package runs there; so does a program whose needs nobody here knows.
@@ -80,6 +82,13 @@ fn four_bits_wait_for_a_host_that_has_bitsandbytes() {
         verdict["lacks"],
         serde_json::json!(["package:bitsandbytes"])
     );
+
+    // What was known of it counts until its agent has looked again.
+    room.open("slow");
+    without.kill9();
+    without.start();
+    assert_eq!(why()["code"], "missing_label", "{:#}", why());
+    std::fs::remove_file(room.path().join("slow")).expect("a gate");
 
     let _with = host(&room, &coordinator, "with", "yes");
     let document = coordinator.settled(&room, &sweep);

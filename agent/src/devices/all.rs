@@ -80,3 +80,20 @@ impl Watch for All {
         self.0.iter_mut().flat_map(|way| way.faults()).collect()
     }
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    /// A pipe that nobody writes to is a driver that does not come back.
+    #[test]
+    fn a_driver_that_hangs_is_left_to_itself() {
+        let room = tempfile::tempdir().unwrap();
+        let pipe = room.path().join("recorded.json");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let look = look_within(Some(pipe), Duration::from_millis(200));
+        assert!(look.found.is_empty() && look.answered.is_empty());
+        assert!(look.troubles[0].what.contains("did not answer"), "{look:?}");
+    }
+}

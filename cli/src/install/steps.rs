@@ -79,7 +79,7 @@ impl Step {
                 fs::create_dir_all(&at)
                     .and_then(|()| rights(&at, *mode))
                     .map_err(failed("make", path))?;
-                own(&at, owner.as_deref(), root)?;
+                own(path, owner.as_deref(), root)?;
                 true
             }
             Self::Copy { from, to, mode } => {
@@ -96,7 +96,7 @@ impl Step {
                 let there = at.exists();
                 if !(there && *keep) {
                     write(&at, text, *mode).map_err(failed("write", path))?;
-                    own(&at, owner.as_deref(), root)?;
+                    own(path, owner.as_deref(), root)?;
                 }
                 !(there && *keep)
             }
@@ -244,26 +244,12 @@ fn own(path: &Path, owner: Option<&str>, root: Option<&Path>) -> Result<(), Erro
     let Some(owner) = owner else { return Ok(()) };
     // With its own first group, whatever that is called.
     let both = format!("{owner}:");
-    let path = path.display().to_string();
-    match root {
-        None => call(&["chown".to_owned(), both, path], false).map(drop),
+    let mut words = vec!["chown".to_owned(), both, path.display().to_string()];
+    if let Some(root) = root {
         // Its users are not this machine's.
-        Some(root) => {
-            let inside = at(None, Path::new("/")).join(
-                Path::new(&path)
-                    .strip_prefix(root)
-                    .unwrap_or(Path::new(&path)),
-            );
-            let words = [
-                "chroot".to_owned(),
-                root.display().to_string(),
-                "chown".to_owned(),
-                both,
-                inside.display().to_string(),
-            ];
-            call(&words, false).map(drop)
-        }
+        words.splice(0..0, ["chroot".to_owned(), root.display().to_string()]);
     }
+    call(&words, false).map(drop)
 }
 
 fn call(words: &[String], may_fail: bool) -> Result<bool, Error> {

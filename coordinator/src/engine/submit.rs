@@ -12,6 +12,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{OpenSweep, Refusal, State, Work};
+use crate::store::hex;
 use crate::store::{Store, StoreError};
 
 /// What came with a sweep file, checked.
@@ -91,12 +92,4 @@ impl State {
         work.dirty = true;
         Ok(Ok((number, false)))
     }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

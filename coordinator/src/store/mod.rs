@@ -31,6 +31,7 @@ use std::sync::Arc;
 
 pub use backup::{Backup, BackupReport, restore};
 pub use batch::{Batch, Record};
+pub(crate) use blobs::hex;
 pub use blobs::{Blobs, FilePlace, INLINE_MAX};
 pub use compact::{CompactReport, compact};
 pub use embedded::SledStore;

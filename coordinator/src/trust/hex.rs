@@ -3,10 +3,7 @@
 use serde::{Deserialize as _, Deserializer, Serializer};
 
 use super::book::Digest;
-
-pub fn text(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
+pub(super) use crate::store::hex as text;
 
 pub fn serialize<S: Serializer>(digest: &Digest, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&text(digest))

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use vram::Backend;
 
+use crate::devices::pci_address;
+
 /// `GPU-...` for the device, or absent when the driver does not show it.
 #[must_use]
 pub fn gpu_pin(backend: Backend, id: &str) -> Option<String> {
@@ -16,7 +18,7 @@ fn pin_in(root: &Path, backend: Backend, id: &str) -> Option<String> {
     if id.starts_with("GPU-") || id.starts_with("MIG-") {
         return Some(id.to_owned());
     }
-    let address = address(id)?;
+    let address = pci_address(id)?;
     match backend {
         Backend::Cuda => {
             let file = root.join("proc/driver/nvidia/gpus").join(address);
@@ -33,23 +35,6 @@ fn pin_in(root: &Path, backend: Backend, id: &str) -> Option<String> {
         }
         Backend::Cpu => None,
     }
-}
-
-/// `0000:0b:00.0`, also from `0b:00.0` and `00000000:0B:00.0`.
-fn address(id: &str) -> Option<String> {
-    let id = id.to_ascii_lowercase();
-    let parts: Vec<&str> = id.split(':').collect();
-    let (domain, bus, slot) = match parts.as_slice() {
-        [bus, slot] => ("0", *bus, *slot),
-        [domain, bus, slot] => (*domain, *bus, *slot),
-        _ => return None,
-    };
-    let domain = u32::from_str_radix(domain, 16).ok()?;
-    let bus = u8::from_str_radix(bus, 16).ok()?;
-    let (device, function) = slot.split_once('.')?;
-    let device = u8::from_str_radix(device, 16).ok()?;
-    let function = u8::from_str_radix(function, 16).ok()?;
-    Some(format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}"))
 }
 
 #[cfg(test)]

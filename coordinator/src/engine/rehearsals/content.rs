@@ -8,7 +8,7 @@ use vram::{
 };
 
 use super::{Subject, WORKSPACE};
-use crate::engine::submit::hex;
+use crate::store::hex;
 
 /// A stream as it came, read by somebody who had the time.
 pub struct Unpacked {
