@@ -76,6 +76,12 @@ impl AgentFolder {
         self.cache().join("python")
     }
 
+    /// What programs keep for those after them and can make again; may be removed while none runs.
+    #[must_use]
+    pub fn made(&self) -> PathBuf {
+        self.cache().join("made")
+    }
+
     /// `attempts/<sweep>/<trial>/<kind>/<number>`
     #[must_use]
     pub fn attempt(&self, id: &AttemptId) -> AttemptFolder {

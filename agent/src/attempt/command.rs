@@ -51,6 +51,8 @@ pub struct Request<'a> {
     pub cores: u32,
     /// Where Python keeps what it compiled.
     pub byte_code: &'a Path,
+    /// What programs of this host keep for each other.
+    pub made: &'a Path,
     /// The word that pins a device: [`crate::os::gpu_pin`].
     pub pin: &'a dyn Fn(Backend, &str) -> Option<String>,
 }
@@ -238,6 +240,7 @@ fn own_variables(request: &Request<'_>) -> BTreeMap<String, String> {
         ("SWEEP_JOB_ID", id.job.to_string()),
         ("SWEEP_ATTEMPT", id.to_string()),
         ("SWEEP_DIR", text(request.work)),
+        ("SWEEP_CACHE_DIR", text(request.made)),
         ("SWEEP_CONFIG", text(&request.folder.config())),
         ("SWEEP_REPORT", text(&request.folder.report())),
         ("SWEEP_STREAM_FILE", text(&request.folder.stream())),

@@ -88,6 +88,7 @@ fn prepare(
         program: &setting.program,
         cores: crate::config::cores(),
         byte_code: &setting.folder.byte_code(),
+        made: &setting.folder.made(),
         pin: &os::gpu_pin,
     });
     let (order, config, refused) = match built {

