@@ -13,7 +13,9 @@ use crate::attempt::{Attempts, Setting};
 use crate::config::HostConfig;
 use crate::devices::{self, Sampler, Seen};
 use crate::durable::DiskError;
+use crate::evict::Evictions;
 use crate::folder::{AgentFolder, FolderError};
+use crate::owner;
 use crate::recording::Recordings;
 use crate::rehearsal::Rehearsals;
 use crate::retention;
@@ -82,7 +84,7 @@ pub enum AgentError {
 }
 
 /// Runs until `shutdown`, through every loss of the coordinator.
-pub async fn run(options: AgentOptions) -> Result<(), AgentError> {
+pub async fn run(mut options: AgentOptions) -> Result<(), AgentError> {
     let (folder, _lock) = AgentFolder::take(&options.folder)?;
     let spool = Spool::open(&folder)?;
     let mut credentials = None;
@@ -94,11 +96,18 @@ pub async fn run(options: AgentOptions) -> Result<(), AgentError> {
             joined = joining => Some(joined?),
         };
     }
+    let evict = options.config.evict.clone();
+    options
+        .config
+        .degraded
+        .extend(owner::trouble(options.config.owner.as_ref()));
+    let owner = owner::watch(options.config.owner.clone()).await;
     let setting = Setting {
         kit: options.config.kit.clone().unwrap_or(options.kit),
         config: Arc::new(options.config),
         program: options.program,
         staging: Staging::open(folder.cache(), &options.coordinator, credentials.clone())?,
+        evictions: Evictions::new(evict),
         folder: folder.clone(),
     };
     let (links, linked) = watch::channel(None);
@@ -114,6 +123,7 @@ pub async fn run(options: AgentOptions) -> Result<(), AgentError> {
         config: setting.config,
         attempts: attempts.clone(),
         seen: sampler.seen(),
+        owner,
         rehearsals: rehearsals.asking(),
         recordings: recordings.offering(),
         spool,
@@ -156,7 +166,12 @@ async fn sampler(setting: &Setting, attempts: &Attempts) -> Sampler {
         tracing::warn!("a GPU driver does not answer: what others hold is not measured");
         return Sampler::none();
     };
-    let sampler = Sampler::start(&config.devices, watch, attempts.clone());
+    let sampler = Sampler::start(
+        &config.devices,
+        watch,
+        attempts.clone(),
+        setting.evictions.clone(),
+    );
     let mut seen = sampler.seen();
     let first = seen.wait_for(|seen| *seen != Seen::default());
     if tokio::time::timeout(FIRST_SAMPLE, first).await.is_err() {

@@ -1,5 +1,7 @@
-//! Amounts of memory as people write them: `"7.65 GiB"`, `"563 MiB"`.
+//! Amounts of memory and of time as people write them: `"7.65 GiB"`, `"563 MiB"`; `"30s"`, `"1h"`.
 //! Refuses a bare number: 8 of what is a question that only the writer can answer.
+
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
 use thiserror::Error;
@@ -36,6 +38,13 @@ pub fn parse(text: &str) -> Result<Bytes, BadSize> {
         }
         _ => Err(BadSize(text.to_owned())),
     }
+}
+
+/// A time above zero.
+#[must_use]
+pub fn time(text: &str) -> Option<Duration> {
+    let time = text.parse::<jiff::SignedDuration>().ok()?;
+    Duration::try_from(time).ok().filter(|time| !time.is_zero())
 }
 
 /// An amount in a TOML file.

@@ -54,7 +54,8 @@ words! {
         /// Ended from outside through no fault of its own: its shepherd or its host died under it, or it asked to be
         /// started again (exit 75).
         Interrupted = "interrupted",
-        /// Its user stopped the whole run for now: it goes on later, and no retry is spent on that.
+        /// Its user stopped the whole run for now, or its host held it back before it ran: it goes on later, and no
+        /// retry is spent on that.
         Suspended = "suspended",
     }
 }

@@ -6,6 +6,7 @@
 #![cfg(unix)]
 
 mod binary;
+pub mod cards;
 mod document;
 mod host;
 mod processes;

@@ -75,6 +75,10 @@ fn outcome(evidence: &Evidence<'_>) -> (AttemptOutcome, String) {
         let what = format!("its files could not be brought to this host: {what}");
         return (AttemptOutcome::Interrupted, what);
     }
+    if let Some(what) = &facts.held_back {
+        // Nobody's failure, and no retry is spent: it waits until the device is free.
+        return (AttemptOutcome::Suspended, format!("held back: {what}"));
+    }
     if let Some(what) = &facts.not_started {
         return (AttemptOutcome::Failed, what.clone());
     }

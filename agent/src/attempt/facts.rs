@@ -76,6 +76,8 @@ pub struct Facts {
     pub not_started: Option<String>,
     /// It never ran, because its files could not be brought here: why not.
     pub not_staged: Option<String>,
+    /// It never ran, because a device did not become free: what keeps it.
+    pub held_back: Option<String>,
     /// What could not be written, or not be ended.
     pub trouble: Vec<String>,
 }
@@ -88,6 +90,17 @@ impl Facts {
             started_ms: now_ms,
             ended_ms: now_ms,
             not_staged: Some(what.into()),
+            ..Self::default()
+        }
+    }
+
+    /// It never ran, and is to wait.
+    #[must_use]
+    pub fn held_back(what: impl Into<String>, now_ms: u64) -> Self {
+        Self {
+            started_ms: now_ms,
+            ended_ms: now_ms,
+            held_back: Some(what.into()),
             ..Self::default()
         }
     }

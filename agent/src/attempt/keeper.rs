@@ -17,6 +17,7 @@ use super::facts::Why;
 use super::watch::{Follow, Note, Origin};
 use crate::config::HostConfig;
 use crate::devices::Owner;
+use crate::evict::Evictions;
 use crate::folder::AgentFolder;
 use crate::recording::Offering;
 use crate::session::Links;
@@ -30,6 +31,7 @@ pub struct Setting {
     pub program: PathBuf,
     pub folder: AgentFolder,
     pub staging: Staging,
+    pub evictions: Evictions,
 }
 
 /// What the keeper sees of an attempt's task.

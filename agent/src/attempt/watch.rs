@@ -91,7 +91,10 @@ impl Follow {
         let folder = self.folder.clone();
         let ordered = matches!(origin, Origin::Ordered(_));
         let staged = match &origin {
-            Origin::Ordered(start) => self.until_staged(&setting, start).await,
+            Origin::Ordered(start) => match self.until_staged(&setting, start).await {
+                Ok(staged) => self.until_room(&setting, start).await.map(|()| staged),
+                Err(facts) => Err(facts),
+            },
             Origin::Found => Ok(Staged::default()),
         };
         let begun = blocking(move || match (origin, staged) {
@@ -144,14 +147,31 @@ impl Follow {
             return Ok(Staged::simulated(&start.files));
         }
         let own_kit = config.kit.is_some();
-        let staging = &setting.staging;
-        let prepare = staging.prepare(&start.files, own_kit, self.links.clone());
-        let mut prepare = std::pin::pin!(prepare);
+        let links = self.links.clone();
+        let prepare = setting.staging.prepare(&start.files, own_kit, links);
+        let staged = self.before(prepare, "its files were on their way").await?;
+        staged.map_err(|error| Box::new(Facts::not_staged(error.to_string(), clock::unix_ms())))
+    }
+
+    /// Whoever gives way on its devices has done so; or it is held back.
+    async fn until_room(&mut self, setting: &Setting, start: &Start) -> Result<(), Box<Facts>> {
+        let room = setting.evictions.make_room(&start.devices);
+        let made = self
+            .before(room, "others were asked for the device's memory")
+            .await?;
+        made.map_err(|what| Box::new(Facts::held_back(what, clock::unix_ms())))
+    }
+
+    /// Work before it starts; it may be told to end meanwhile.
+    async fn before<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+        during: &str,
+    ) -> Result<T, Box<Facts>> {
+        let mut work = std::pin::pin!(work);
         loop {
             tokio::select! {
-                staged = &mut prepare => return staged.map_err(|error| {
-                    Box::new(Facts::not_staged(error.to_string(), clock::unix_ms()))
-                }),
+                done = &mut work => return Ok(done),
                 Some(note) = self.notes.recv() => match note {
                     Note::Stop(why) => self.asked = Some(why),
                     Note::Drop => {
@@ -163,7 +183,7 @@ impl Follow {
                 Ok(()) = self.links.changed() => self.on_link(),
             }
             if let Some(why) = self.asked {
-                let mut facts = Facts::not_started("its files were on their way", clock::unix_ms());
+                let mut facts = Facts::not_started(during, clock::unix_ms());
                 facts.why = Some(why);
                 return Err(Box::new(facts));
             }

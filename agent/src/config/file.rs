@@ -11,6 +11,8 @@ use vram::{Backend, Bytes};
 
 use super::{ConfigError, DeviceConfig, DeviceKind, HostConfig, machine};
 use crate::devices;
+use crate::evict::EvictFile;
+use crate::owner::OwnerFile;
 use crate::size::Size;
 
 /// Of one rehearsal: gemma 3 4B with all its layers stays below 3 GiB.
@@ -43,6 +45,10 @@ pub struct HostFile {
     pub discover: Option<bool>,
     /// A look that was written down takes the place of this machine's GPUs; its devices are simulated.
     pub recorded_devices: Option<PathBuf>,
+    /// When the machine is its owner's.
+    pub owner: Option<OwnerFile>,
+    /// Who gives memory back when a job needs it.
+    pub evict: Vec<EvictFile>,
     pub device: Vec<DeviceFile>,
 }
 
@@ -114,6 +120,10 @@ impl HostFile {
         if !matches!(os.as_str(), "linux" | "windows") {
             return Err(refuse(format!("os `{os}` is not linux or windows")));
         }
+        let owner = self.owner.map(OwnerFile::resolve).transpose();
+        let owner = owner.map_err(|error| refuse(error.to_string()))?;
+        let evict: Result<Vec<_>, _> = self.evict.into_iter().map(EvictFile::resolve).collect();
+        let evict = evict.map_err(|error| refuse(error.to_string()))?;
         let mut seen = BTreeSet::new();
         let mut devices = Vec::new();
         for file in self.device {
@@ -146,6 +156,8 @@ impl HostFile {
                 .map_or(REHEARSAL_MEMORY, |size| size.0),
             devices,
             degraded: Vec::new(),
+            owner,
+            evict,
             recorded_devices: None,
             name,
         })

@@ -16,6 +16,9 @@ use proto::v1::{DeviceInfo, HostInfo};
 use thiserror::Error;
 use vram::{Backend, Bytes};
 
+use crate::evict::EvictRule;
+use crate::owner::OwnerRule;
+
 /// One host, every default filled in.
 #[derive(Clone, PartialEq)]
 pub struct HostConfig {
@@ -48,6 +51,10 @@ pub struct HostConfig {
     pub devices: Vec<DeviceConfig>,
     /// What was expected here and cannot be used, for people.
     pub degraded: Vec<String>,
+    /// Nothing starts while the owner is there.
+    pub owner: Option<OwnerRule>,
+    /// Who gives memory back when a job needs it.
+    pub evict: Vec<EvictRule>,
     /// Stands for this machine's GPUs.
     pub recorded_devices: Option<PathBuf>,
 }
@@ -170,6 +177,7 @@ impl DeviceConfig {
             about: self.about.clone(),
             holders: String::new(),
             missing: self.missing.clone(),
+            owner: String::new(),
             watched: self.watched,
         }
     }
@@ -212,6 +220,8 @@ impl fmt::Debug for HostConfig {
             .field("rehearsal_memory", &self.rehearsal_memory)
             .field("devices", &self.devices)
             .field("degraded", &self.degraded)
+            .field("owner", &self.owner)
+            .field("evict", &self.evict)
             .finish_non_exhaustive()
     }
 }

@@ -3,6 +3,8 @@
 //! Drivers tell processes with or without their figures, or none at all. What is not told lies between what strangers
 //! are known to hold and what is not known to be ours; in that range the last sure figure is kept.
 
+use std::collections::BTreeSet;
+
 use vram::Bytes;
 
 use super::names::friendly;
@@ -62,6 +64,27 @@ pub fn held(live: &Live, owner: impl Fn(u32) -> Owner, active: bool, before: Byt
         bytes: Bytes(bytes),
         holders: holders(others),
     }
+}
+
+/// What strangers are known to hold that `gives_way` names, and by whose leave.
+#[must_use]
+pub fn evictable(
+    live: &Live,
+    owner: impl Fn(u32) -> Owner,
+    gives_way: impl Fn(&str) -> Option<usize>,
+) -> (Bytes, BTreeSet<usize>) {
+    let mut bytes = 0;
+    let mut rules = BTreeSet::new();
+    for one in live.processes.as_deref().unwrap_or_default() {
+        if owner(one.pid) == Owner::Ours {
+            continue;
+        }
+        if let (Some(rule), Some(some)) = (one.name.as_deref().and_then(&gives_way), one.bytes) {
+            bytes += some;
+            rules.insert(rule);
+        }
+    }
+    (Bytes(bytes), rules)
 }
 
 fn holders(mut others: Vec<&Process>) -> String {

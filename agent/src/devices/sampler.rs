@@ -10,9 +10,10 @@ use proto::v1::{DeviceState, HostInfo};
 use tokio::sync::watch;
 use vram::Bytes;
 
-use super::held::{Owner, held};
-use super::{Found, Look, Watch};
+use super::held::{Owner, evictable, held};
+use super::{Look, Watch};
 use crate::config::{DeviceConfig, DeviceKind};
+use crate::evict::{Evictable, Evictions};
 
 /// Between two samples.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -25,9 +26,18 @@ const GRAIN: u64 = 1 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     pub held: Bytes,
+    /// As much of it is given back when a job needs it.
+    pub evictable: Bytes,
     pub holders: String,
     /// Why it cannot be used; empty: it can.
     pub missing: String,
+}
+
+impl State {
+    /// What stays held when a job comes.
+    fn kept(&self) -> Bytes {
+        self.held.saturating_sub(self.evictable)
+    }
 }
 
 /// By device id. Devices that nobody watches are not in it.
@@ -42,12 +52,15 @@ impl Seen {
         DeviceState {
             id: device.id.clone(),
             // What the owner wants left to others stays theirs also while they do not take it.
-            held_bytes: seen.map_or(device.held, |one| one.held.max(device.held)).0,
+            held_bytes: seen
+                .map_or(device.held, |one| one.kept().max(device.held))
+                .0,
             holders: seen.map(|one| one.holders.clone()).unwrap_or_default(),
             missing: match seen {
                 Some(seen) => seen.missing.clone(),
                 None => device.missing.clone(),
             },
+            owner: String::new(),
         }
     }
 
@@ -88,6 +101,7 @@ impl Sampler {
         devices: &[DeviceConfig],
         mut watch: Box<dyn Watch>,
         attempts: impl Attempts + 'static,
+        evictions: Evictions,
     ) -> Self {
         let devices: Vec<DeviceConfig> = devices
             .iter()
@@ -107,7 +121,9 @@ impl Sampler {
                 for fault in watch.faults() {
                     tracing::warn!(device = fault.id, "the driver reports {}", fault.what);
                 }
-                last = sample(&devices, &look, &attempts, &last);
+                let (seen, evictable) = sample(&devices, &look, &attempts, &evictions, &last);
+                last = seen;
+                evictions.found(evictable);
                 tell.send_if_modified(|seen| {
                     let changed = *seen != last;
                     seen.clone_from(&last);
@@ -140,9 +156,16 @@ impl Drop for Sampler {
     }
 }
 
-fn sample(devices: &[DeviceConfig], look: &Look, attempts: &impl Attempts, last: &Seen) -> Seen {
+fn sample(
+    devices: &[DeviceConfig],
+    look: &Look,
+    attempts: &impl Attempts,
+    evictions: &Evictions,
+    last: &Seen,
+) -> (Seen, Evictable) {
     let busy = attempts.devices();
-    let state = |device: &DeviceConfig| {
+    let mut all = Evictable::new();
+    let mut state = |device: &DeviceConfig| {
         let before = last.0.get(&device.id).cloned().unwrap_or_else(|| State {
             held: device.held,
             ..State::default()
@@ -155,26 +178,27 @@ fn sample(devices: &[DeviceConfig], look: &Look, attempts: &impl Attempts, last:
                 ..before
             };
         };
-        of_card(found, busy.contains(&device.id), attempts, before.held)
+        let owner = |pid| attempts.owner(pid);
+        let (bytes, rules) = evictable(&found.now, owner, |name| evictions.rule_for(name));
+        if bytes > Bytes::ZERO {
+            all.insert(device.id.clone(), (bytes, rules));
+        }
+        let held = held(&found.now, owner, busy.contains(&device.id), before.held);
+        State {
+            held: Bytes(held.bytes.0.next_multiple_of(GRAIN)),
+            evictable: bytes.min(held.bytes),
+            holders: held.holders,
+            missing: String::new(),
+        }
     };
-    Seen(
-        devices
-            .iter()
-            .map(|device| (device.id.clone(), state(device)))
-            .collect(),
-    )
+    let seen = devices
+        .iter()
+        .map(|device| (device.id.clone(), state(device)))
+        .collect();
+    (Seen(seen), all)
 }
 
 const GONE: &str = "the driver does not show it any more: it may have fallen off the bus; look at `dmesg`, at its seat and its power";
-
-fn of_card(found: &Found, active: bool, attempts: &impl Attempts, before: Bytes) -> State {
-    let held = held(&found.now, |pid| attempts.owner(pid), active, before);
-    State {
-        held: Bytes(held.bytes.0.next_multiple_of(GRAIN)),
-        holders: held.holders,
-        missing: String::new(),
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -200,6 +224,10 @@ mod tests {
         }
     }
 
+    fn nobody() -> Evictions {
+        Evictions::new(Vec::new())
+    }
+
     fn desktop() -> Look {
         serde_json::from_str(include_str!("../../tests/devices/desktop.json")).unwrap()
     }
@@ -215,7 +243,14 @@ mod tests {
     fn strangers_hold_and_our_own_do_not() {
         let look = desktop();
         let devices = devices(&look, "");
-        let seen = sample(&devices, &look, &Ours(&[], &[]), &Seen::default());
+        let seen = sample(
+            &devices,
+            &look,
+            &Ours(&[], &[]),
+            &nobody(),
+            &Seen::default(),
+        )
+        .0;
         let state = seen.state(&devices[0]);
         assert_eq!(state.held_bytes, 1 << 30);
         assert_eq!(
@@ -223,7 +258,7 @@ mod tests {
             "Ollama 512 MiB, firefox (browser) 300 MiB, Xorg (desktop) 200 MiB"
         );
         // 5120 is ours now: what is left are the desktop and the browser.
-        let seen = sample(&devices, &look, &Ours(&[TI], &[5120]), &seen);
+        let seen = sample(&devices, &look, &Ours(&[TI], &[5120]), &nobody(), &seen).0;
         assert_eq!(seen.state(&devices[0]).held_bytes, 512 << 20);
     }
 
@@ -231,7 +266,14 @@ mod tests {
     fn the_owners_figure_is_the_least() {
         let look = desktop();
         let devices = devices(&look, "held = \"3 GiB\"");
-        let seen = sample(&devices, &look, &Ours(&[], &[]), &Seen::default());
+        let seen = sample(
+            &devices,
+            &look,
+            &Ours(&[], &[]),
+            &nobody(),
+            &Seen::default(),
+        )
+        .0;
         assert_eq!(seen.state(&devices[0]).held_bytes, 3 << 30);
     }
 
@@ -239,16 +281,41 @@ mod tests {
     fn a_card_that_goes_is_missing_and_one_that_returns_is_not() {
         let look = desktop();
         let devices = devices(&look, "");
-        let here = sample(&devices, &look, &Ours(&[], &[]), &Seen::default());
+        let here = sample(
+            &devices,
+            &look,
+            &Ours(&[], &[]),
+            &nobody(),
+            &Seen::default(),
+        )
+        .0;
         let mut without = look.clone();
         without.found.clear();
-        let gone = sample(&devices, &without, &Ours(&[], &[]), &here);
+        let gone = sample(&devices, &without, &Ours(&[], &[]), &nobody(), &here).0;
         assert!(
             gone.state(&devices[0])
                 .missing
                 .contains("fallen off the bus")
         );
-        let back = sample(&devices, &look, &Ours(&[], &[]), &gone);
+        let back = sample(&devices, &look, &Ours(&[], &[]), &nobody(), &gone).0;
         assert_eq!(back, here);
+    }
+
+    #[test]
+    fn what_is_given_back_when_asked_is_not_held() {
+        let look = desktop();
+        let devices = devices(&look, "");
+        let rule = toml::from_str::<crate::evict::EvictFile>("ollama = 'http://127.0.0.1:1'");
+        let evictions = Evictions::new(vec![rule.unwrap().resolve().unwrap()]);
+        let ours = Ours(&[], &[]);
+        let (seen, evictable) = sample(&devices, &look, &ours, &evictions, &Seen::default());
+        let state = seen.state(&devices[0]);
+        assert_eq!(state.held_bytes, 512 << 20, "the desktop and the browser");
+        assert!(
+            state.holders.starts_with("Ollama 512 MiB"),
+            "{}",
+            state.holders
+        );
+        assert_eq!(evictable[TI].0, Bytes(512 << 20));
     }
 }

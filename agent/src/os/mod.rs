@@ -19,6 +19,16 @@ pub struct DeviceFile {
     pub trouble: Option<std::io::Error>,
 }
 
+/// How long nobody has touched this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// Nobody is logged in.
+    Nobody,
+    Since(std::time::Duration),
+    /// Why this system does not tell.
+    Unknown(String),
+}
+
 /// What a shepherd's wait ended with.
 #[cfg_attr(windows, allow(dead_code))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

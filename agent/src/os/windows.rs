@@ -1,6 +1,8 @@
 //! The Windows side: what the standard library can do. Starting attempts needs Job Objects and comes with the
 //! Windows host; until then each such call says so, and a simulated or real Windows host runs no attempt here.
 
+mod idle;
+
 use std::convert::Infallible;
 use std::fs;
 use std::io;
@@ -12,6 +14,8 @@ use vram::Backend;
 
 use crate::attempt::Process;
 use crate::os::{Exit, Woken};
+
+pub use idle::idle;
 
 fn unsupported<T>(what: &str) -> io::Result<T> {
     Err(io::Error::new(

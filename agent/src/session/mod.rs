@@ -42,6 +42,8 @@ pub struct Session {
     pub rehearsals: Asking,
     pub recordings: Offering,
     pub spool: Spool,
+    /// Why the owner keeps jobs from this host now; empty: he does not.
+    pub owner: watch::Receiver<String>,
     pub seen: watch::Receiver<Seen>,
     pub links: watch::Sender<Option<Link>>,
     pub ready: Option<oneshot::Sender<()>>,

@@ -9,8 +9,8 @@ use std::time::Duration;
 use proto::PROTOCOL;
 use proto::v1::agents_client::AgentsClient;
 use proto::v1::{
-    AgentMessage, CoordinatorMessage, Event, Heartbeat, Hello, Stop, StopReason, Welcome,
-    agent_message, coordinator_message,
+    AgentMessage, CoordinatorMessage, DeviceState, Event, Heartbeat, Hello, Stop, StopReason,
+    Welcome, agent_message, coordinator_message,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Interval, MissedTickBehavior};
@@ -21,7 +21,6 @@ use tonic::{Code, Status, Streaming};
 use super::{End, Link, Outgoing, Session};
 use crate::attempt::Note;
 use crate::attempt::facts::Why;
-use crate::devices::Seen;
 use crate::spool::EventKind;
 
 /// A coordinator that is there answers a Hello at once.
@@ -71,6 +70,9 @@ fn hello(session: &Session) -> Hello {
         .seen
         .borrow()
         .apply(&mut host, &session.config.devices);
+    for device in &mut host.devices {
+        device.owner.clone_from(&session.owner.borrow());
+    }
     Hello {
         protocol: PROTOCOL,
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -127,6 +129,8 @@ impl<'a> Talk<'a> {
     async fn run(mut self, mut stream: Streaming<CoordinatorMessage>) -> End {
         let mut seen = self.session.seen.clone();
         seen.mark_unchanged();
+        let mut owner = self.session.owner.clone();
+        owner.mark_unchanged();
         loop {
             tokio::select! {
                 message = stream.message() => match message {
@@ -138,6 +142,7 @@ impl<'a> Talk<'a> {
                 _ = self.heartbeat.tick() => self.beat(),
                 // At once: a job may be about to be placed on what is not free any more.
                 () = changed(&mut seen) => self.beat(),
+                () = changed(&mut owner) => self.beat(),
             }
         }
     }
@@ -192,7 +197,11 @@ impl<'a> Talk<'a> {
     fn beat(&self) {
         let devices = self.session.config.devices.iter();
         let seen = self.session.seen.borrow();
-        let devices = devices.map(|device| seen.state(device));
+        let owner = self.session.owner.borrow().clone();
+        let devices = devices.map(|device| DeviceState {
+            owner: owner.clone(),
+            ..seen.state(device)
+        });
         let beat = Heartbeat {
             devices: devices.collect(),
         };
@@ -201,7 +210,7 @@ impl<'a> Talk<'a> {
 }
 
 /// For ever where nobody watches.
-async fn changed(seen: &mut watch::Receiver<Seen>) {
+async fn changed<T>(seen: &mut watch::Receiver<T>) {
     if seen.changed().await.is_err() {
         std::future::pending::<()>().await;
     }

@@ -77,6 +77,15 @@ fn quarantines(hosts: &[HostDocument]) -> String {
                 );
                 text.push_str(&wrap::paragraph(&line, 0, 4));
             }
+            if let Some(why) = &device.owner {
+                let line = format!(
+                    "{} {} is left to its owner: {}",
+                    host.name,
+                    device.name,
+                    printable(why)
+                );
+                text.push_str(&wrap::paragraph(&line, 0, 4));
+            }
             if let Some(why) = &device.quarantine {
                 let line = format!(
                     "{} {} gets no work: {}",
@@ -165,6 +174,7 @@ mod tests {
         assert!(text.contains("gets no work: two faults"), "{text}");
         let mut broken = sample::host();
         broken.devices[0].missing = Some("the driver does not show it".into());
+        broken.devices[0].owner = Some("used 2 min ago".into());
         broken.degraded = vec!["3 GPUs are expected and 2 are there".into()];
         let text = sample::plain(&super::text(&[broken]));
         sample::assert_fits(&text);
@@ -172,6 +182,7 @@ mod tests {
             text.contains("is missing: the driver") && text.contains("is degraded: 3 GPUs"),
             "{text}"
         );
+        assert!(text.contains("is left to its owner: used 2 min"), "{text}");
         assert_eq!(super::text(&[]), "no hosts");
     }
 

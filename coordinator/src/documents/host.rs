@@ -33,6 +33,7 @@ pub fn host(state: &State, host: &Host, now: Instant) -> HostDocument {
         about: said(&device.about),
         holders: said(&device.holders),
         missing: said(&device.missing),
+        owner: said(&device.owner),
     });
     HostDocument {
         name: record.name.clone(),

@@ -37,8 +37,13 @@ impl State {
             let Some(device) = device else {
                 continue;
             };
-            if device.held_bytes != state.held_bytes || device.missing != state.missing {
-                (device.held_bytes, device.missing) = (state.held_bytes, state.missing.clone());
+            if device.held_bytes != state.held_bytes
+                || device.missing != state.missing
+                || device.owner != state.owner
+            {
+                device.held_bytes = state.held_bytes;
+                device.missing.clone_from(&state.missing);
+                device.owner.clone_from(&state.owner);
                 work.dirty = true;
             }
             device.holders.clone_from(&state.holders);

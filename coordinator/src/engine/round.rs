@@ -166,6 +166,7 @@ impl State {
                 quarantine: (!device.quarantine.is_empty()).then_some(device.quarantine.as_str()),
                 holders: &device.holders,
                 missing: (!device.missing.is_empty()).then_some(device.missing.as_str()),
+                owner: (!device.owner.is_empty()).then_some(device.owner.as_str()),
                 speed: device.speed,
                 busy_until_ms: None,
             });

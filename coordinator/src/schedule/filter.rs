@@ -25,6 +25,7 @@ pub(super) enum Block {
     NotAlone,
     Busy,
     HeldByOthers,
+    Owner,
     Missing,
     Quarantined,
     Drained,
@@ -141,6 +142,8 @@ fn standing(device: &Device<'_>) -> Block {
         Block::Drained
     } else if device.view.missing.is_some() {
         Block::Missing
+    } else if device.view.owner.is_some() {
+        Block::Owner
     } else {
         Block::Quarantined
     }
@@ -176,6 +179,11 @@ pub(super) fn tell(
             host,
             device: name,
             why: device.view.missing.unwrap_or_default().to_owned(),
+        },
+        Block::Owner => WaitReason::OwnerPresent {
+            host,
+            device: name,
+            why: device.view.owner.unwrap_or_default().to_owned(),
         },
         Block::Avoided => WaitReason::Avoided { host, device: name },
         Block::Busy => WaitReason::Busy {

@@ -60,7 +60,11 @@ impl<'s> Fleet<'s> {
                 family: families.partition_point(|name| *name < view.class_name) as u32,
                 usable: view.load.usable,
                 free: view.load.room(),
-                live: on.up && !on.drained && view.quarantine.is_none() && view.missing.is_none(),
+                live: on.up
+                    && !on.drained
+                    && view.quarantine.is_none()
+                    && view.missing.is_none()
+                    && view.owner.is_none(),
                 free_at: match view.busy_until_ms {
                     Some(at) => at,
                     None if view.active == 0 => 0,

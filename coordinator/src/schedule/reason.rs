@@ -32,6 +32,12 @@ pub enum WaitReason {
         device: String,
         why: String,
     },
+    /// Its owner is at the machine, or these are not the hours that he gives.
+    OwnerPresent {
+        host: String,
+        device: String,
+        why: String,
+    },
     /// `dataset:NAME` and `model:NAME` are labels, too.
     MissingLabel {
         label: String,
@@ -165,6 +171,7 @@ impl WaitReason {
             Self::Drained { .. } => "drained",
             Self::Quarantined { .. } => "quarantined",
             Self::Missing { .. } => "missing",
+            Self::OwnerPresent { .. } => "owner_present",
             Self::MissingLabel { .. } => "missing_label",
             Self::NoDevice { .. } => "no_device",
             Self::TooFewDevices { .. } => "too_few_devices",
@@ -211,6 +218,9 @@ impl fmt::Display for WaitReason {
             }
             Self::Missing { host, device, why } => {
                 write!(out, "{host} {device} is missing: {why}")
+            }
+            Self::OwnerPresent { host, device, why } => {
+                write!(out, "{host} {device} is left to its owner: {why}")
             }
             Self::MissingLabel { label, host } => {
                 match host {

@@ -97,6 +97,8 @@ pub struct DeviceView<'a> {
     pub quarantine: Option<&'a str>,
     /// Why it is not there now.
     pub missing: Option<&'a str>,
+    /// Why its owner keeps it from new attempts now.
+    pub owner: Option<&'a str>,
     /// Who holds what others hold, for people; empty: not known.
     pub holders: &'a str,
     /// Steps per second relative to the others; 0 when not known.

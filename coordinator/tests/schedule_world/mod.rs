@@ -356,6 +356,7 @@ impl World {
             slots: device.slots,
             quarantine: device.sick.then_some("two faults"),
             missing: None,
+            owner: None,
             holders: "",
             speed: device.speed,
             busy_until_ms: device.until,

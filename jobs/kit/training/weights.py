@@ -45,6 +45,7 @@ class Weights:
         return Weights(folder, source=self.path) if made else self
 
     def _translate(self, half, into):
+        transformers.utils.logging.disable_progress_bar()
         model = transformers.AutoModelForCausalLM.from_pretrained(**self._where(), dtype=half)
         _forget_quantisation(model)
         model.save_pretrained(into)

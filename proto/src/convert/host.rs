@@ -53,6 +53,7 @@ pub fn host_record(hello: &v1::Hello) -> Result<HostRecord, Unreadable> {
             holders: device.holders,
             missing: device.missing,
             watched: device.watched,
+            owner: device.owner,
         });
     }
     Ok(HostRecord {

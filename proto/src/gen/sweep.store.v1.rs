@@ -285,6 +285,9 @@ pub struct DeviceRecord {
     /// held_bytes may go
     #[prost(bool, tag = "16")]
     pub watched: bool,
+    /// why its owner keeps it from new attempts, as last reported; empty: nobody does
+    #[prost(string, tag = "17")]
+    pub owner: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ObservationRecord {

@@ -891,6 +891,9 @@ pub struct DeviceDocument {
     /// why it cannot be used now
     #[prost(string, optional, tag = "14")]
     pub missing: ::core::option::Option<::prost::alloc::string::String>,
+    /// why its owner keeps it from new attempts now
+    #[prost(string, optional, tag = "15")]
+    pub owner: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// `sweep why JOB`
 #[derive(serde::Serialize)]
@@ -3466,6 +3469,9 @@ pub struct DeviceInfo {
     /// held_bytes is looked at again and again, and may go
     #[prost(bool, tag = "15")]
     pub watched: bool,
+    /// why its owner keeps it from new attempts now; empty: nobody does
+    #[prost(string, tag = "16")]
+    pub owner: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -3584,6 +3590,9 @@ pub struct DeviceState {
     /// why it cannot be used now; empty: it can
     #[prost(string, tag = "4")]
     pub missing: ::prost::alloc::string::String,
+    /// why its owner keeps it from new attempts now; empty: nobody does
+    #[prost(string, tag = "5")]
+    pub owner: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -4,6 +4,7 @@
 
 mod access;
 mod guard;
+mod idle;
 mod lowly;
 mod memory;
 mod pin;
@@ -18,6 +19,7 @@ use std::path::Path;
 
 pub use access::{device_files, everybody_may_read, is_root_on_anothers, may_write};
 pub use guard::Guard;
+pub use idle::idle;
 pub use lowly::Lowly;
 pub use memory::{memory_limit, oom_kills};
 pub use pin::gpu_pin;
