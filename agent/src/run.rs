@@ -15,6 +15,7 @@ use crate::devices::{self, Sampler, Seen};
 use crate::durable::DiskError;
 use crate::evict::Evictions;
 use crate::folder::{AgentFolder, FolderError};
+use crate::os::Grounds;
 use crate::owner;
 use crate::recording::Recordings;
 use crate::rehearsal::Rehearsals;
@@ -102,6 +103,7 @@ pub async fn run(mut options: AgentOptions) -> Result<(), AgentError> {
         .degraded
         .extend(owner::trouble(options.config.owner.as_ref()));
     let owner = owner::watch(options.config.owner.clone()).await;
+    let grounds = grounds(&mut options.config).await;
     let setting = Setting {
         kit: options.config.kit.clone().unwrap_or(options.kit),
         config: Arc::new(options.config),
@@ -109,12 +111,15 @@ pub async fn run(mut options: AgentOptions) -> Result<(), AgentError> {
         staging: Staging::open(folder.cache(), &options.coordinator, credentials.clone())?,
         evictions: Evictions::new(evict),
         folder: folder.clone(),
+        grounds: Arc::new(grounds),
     };
     let (links, linked) = watch::channel(None);
     let rehearsals = Rehearsals::start(setting.clone(), linked.clone());
     let recordings = Recordings::start(folder.clone(), linked.clone());
     let attempts = Attempts::new(setting.clone(), linked, recordings.offering());
     attempts.adopt();
+    let sweeping = attempts.clone();
+    tokio::task::spawn_blocking(move || sweeping.sweep_groups());
     let sampler = sampler(&setting, &attempts).await;
     let old = tokio::spawn(retention::every(RETENTION_ROUND, folder.clone()));
     let mut session = tokio::spawn(session::keep(session::Session {
@@ -152,6 +157,20 @@ pub async fn run(mut options: AgentOptions) -> Result<(), AgentError> {
     rehearsals.end().await;
     attempts.let_go().await;
     result
+}
+
+/// Where attempts are held; what is not enforced there the host says of itself.
+async fn grounds(config: &mut HostConfig) -> Grounds {
+    if config.simulated {
+        return Grounds::default();
+    }
+    let found = tokio::task::spawn_blocking(Grounds::take).await;
+    let grounds = found.unwrap_or_default();
+    if let Some(what) = grounds.unenforced(&config.limits.any) {
+        tracing::warn!(host = config.name, "{what}");
+        config.degraded.push(what);
+    }
+    grounds
 }
 
 /// The first sample comes before the first registration, unless the driver hangs.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use vram::{Backend, Bytes};
 
-use super::{ConfigError, DeviceConfig, DeviceKind, HostConfig, machine};
+use super::{ConfigError, DeviceConfig, DeviceKind, HostConfig, HostLimits, LimitsFile, machine};
 use crate::devices;
 use crate::evict::EvictFile;
 use crate::owner::OwnerFile;
@@ -49,6 +49,8 @@ pub struct HostFile {
     pub owner: Option<OwnerFile>,
     /// Who gives memory back when a job needs it.
     pub evict: Vec<EvictFile>,
+    /// What one attempt may take of the host.
+    pub limits: LimitsFile,
     pub device: Vec<DeviceFile>,
 }
 
@@ -124,6 +126,11 @@ impl HostFile {
         let owner = owner.map_err(|error| refuse(error.to_string()))?;
         let evict: Result<Vec<_>, _> = self.evict.into_iter().map(EvictFile::resolve).collect();
         let evict = evict.map_err(|error| refuse(error.to_string()))?;
+        // What stands for a program on a simulated host needs no limit.
+        let limits = match self.simulated {
+            true => HostLimits::default(),
+            false => self.limits.resolve().map_err(refuse)?,
+        };
         let mut seen = BTreeSet::new();
         let mut devices = Vec::new();
         for file in self.device {
@@ -154,6 +161,7 @@ impl HostFile {
             rehearsal_memory: self
                 .rehearsal_memory
                 .map_or(REHEARSAL_MEMORY, |size| size.0),
+            limits,
             devices,
             degraded: Vec::new(),
             owner,

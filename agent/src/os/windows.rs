@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use vram::Backend;
 
-use crate::attempt::Process;
+use crate::attempt::{Contained, Limits, Process};
 use crate::os::{Exit, Woken};
 
 pub use idle::idle;
@@ -127,6 +127,49 @@ impl Guard {
     }
 }
 
+/// Nothing holds an attempt yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Group {}
+
+impl Group {
+    pub fn contained(&self) -> Option<Contained> {
+        None
+    }
+
+    pub fn kill(&self) -> bool {
+        true
+    }
+
+    pub fn end(&self) -> usize {
+        0
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Grounds {}
+
+impl Grounds {
+    pub fn take() -> Self {
+        Self {}
+    }
+
+    pub fn look() -> Self {
+        Self {}
+    }
+
+    pub fn group(&self, _name: &str) -> Group {
+        Group {}
+    }
+
+    pub fn unenforced(&self, limits: &Limits) -> Option<String> {
+        (!limits.is_none()).then(|| "[limits] are not enforced on Windows yet".to_owned())
+    }
+
+    pub fn named(&self, _begin: &str) -> Vec<(String, Group)> {
+        Vec::new()
+    }
+}
+
 /// Cannot exist yet.
 pub struct Reins(Infallible);
 
@@ -144,6 +187,22 @@ impl Reins {
     }
 
     pub fn start(&self, _command: &mut Command) -> io::Result<Program> {
+        match self.0 {}
+    }
+
+    pub fn hold(&mut self, _limits: &Limits, _group: &Group) -> Option<String> {
+        match self.0 {}
+    }
+
+    pub fn contained(&self) -> Option<Contained> {
+        match self.0 {}
+    }
+
+    pub fn is_over_memory(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub fn let_go(&mut self) -> usize {
         match self.0 {}
     }
 
