@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
 use jobs::AttemptId;
+use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::attempt::AttemptFolder;
@@ -99,6 +100,17 @@ impl AgentFolder {
     pub fn work(&self, id: &AttemptId) -> PathBuf {
         let sweep = self.path.join("work").join(id.job.sweep.as_str());
         sweep.join(id.job.trial.to_string())
+    }
+
+    /// How the names of its attempts' control groups begin: unlike those of every other agent of this machine.
+    #[must_use]
+    pub fn group_name(&self) -> String {
+        let digest = Sha256::digest(self.path.as_os_str().as_encoded_bytes());
+        let word: String = digest[..4]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        format!("sweep-{word}-")
     }
 
     /// Every attempt that has a folder, in order.

@@ -14,6 +14,7 @@ use crate::config::HostConfig;
 use crate::devices::{self, Sampler, Seen};
 use crate::durable::DiskError;
 use crate::folder::{AgentFolder, FolderError};
+use crate::os::Grounds;
 use crate::recording::Recordings;
 use crate::rehearsal::Rehearsals;
 use crate::retention;
@@ -82,7 +83,7 @@ pub enum AgentError {
 }
 
 /// Runs until `shutdown`, through every loss of the coordinator.
-pub async fn run(options: AgentOptions) -> Result<(), AgentError> {
+pub async fn run(mut options: AgentOptions) -> Result<(), AgentError> {
     let (folder, _lock) = AgentFolder::take(&options.folder)?;
     let spool = Spool::open(&folder)?;
     let mut credentials = None;
@@ -94,18 +95,22 @@ pub async fn run(options: AgentOptions) -> Result<(), AgentError> {
             joined = joining => Some(joined?),
         };
     }
+    let grounds = grounds(&mut options.config).await;
     let setting = Setting {
         kit: options.config.kit.clone().unwrap_or(options.kit),
         config: Arc::new(options.config),
         program: options.program,
         staging: Staging::open(folder.cache(), &options.coordinator, credentials.clone())?,
         folder: folder.clone(),
+        grounds: Arc::new(grounds),
     };
     let (links, linked) = watch::channel(None);
     let rehearsals = Rehearsals::start(setting.clone(), linked.clone());
     let recordings = Recordings::start(folder.clone(), linked.clone());
     let attempts = Attempts::new(setting.clone(), linked, recordings.offering());
     attempts.adopt();
+    let sweeping = attempts.clone();
+    tokio::task::spawn_blocking(move || sweeping.sweep_groups());
     let sampler = sampler(&setting, &attempts).await;
     let old = tokio::spawn(retention::every(RETENTION_ROUND, folder.clone()));
     let mut session = tokio::spawn(session::keep(session::Session {
@@ -142,6 +147,20 @@ pub async fn run(options: AgentOptions) -> Result<(), AgentError> {
     rehearsals.end().await;
     attempts.let_go().await;
     result
+}
+
+/// Where attempts are held; what is not enforced there the host says of itself.
+async fn grounds(config: &mut HostConfig) -> Grounds {
+    if config.simulated {
+        return Grounds::default();
+    }
+    let found = tokio::task::spawn_blocking(Grounds::take).await;
+    let grounds = found.unwrap_or_default();
+    if let Some(what) = grounds.unenforced(&config.limits.any) {
+        tracing::warn!(host = config.name, "{what}");
+        config.degraded.push(what);
+    }
+    grounds
 }
 
 /// The first sample comes before the first registration, unless the driver hangs.

@@ -6,6 +6,7 @@
 #![cfg(unix)]
 
 mod binary;
+mod control_groups;
 mod document;
 mod host;
 mod processes;
@@ -19,6 +20,7 @@ mod wait;
 mod wrong_clock;
 
 pub use binary::{project, sweep_binary};
+pub use control_groups::{groups_of, may_limit};
 pub use document::{all_succeeded, attempts, job, jobs, text};
 pub use host::Host;
 pub use processes::{attempt_processes, freeze, kill9, living, shepherd_of, terminate, thaw};

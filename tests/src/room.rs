@@ -203,6 +203,7 @@ impl Drop for Room {
             self.show_servers();
         }
         self.clear();
+        crate::control_groups::remove_groups_of(self.path());
         // What agents lay out is read-only, folders too.
         let _ = Command::new("chmod")
             .args(["-R", "u+w"])

@@ -14,8 +14,10 @@ use thiserror::Error;
 use vram::Backend;
 
 use super::AttemptFolder;
+use super::Limits;
 use super::order::{GRACE_MS, Order};
 use crate::config::{DeviceConfig, DeviceKind, HostConfig};
+use crate::os::Group;
 
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum CommandError {
@@ -53,6 +55,8 @@ pub struct Request<'a> {
     pub byte_code: &'a Path,
     /// What programs of this host keep for each other.
     pub made: &'a Path,
+    /// What the attempt is to be held in.
+    pub group: Group,
     /// The word that pins a device: [`crate::os::gpu_pin`].
     pub pin: &'a dyn Fn(Backend, &str) -> Option<String>,
 }
@@ -130,6 +134,14 @@ pub fn build(request: &Request<'_>) -> Result<(Order, String), CommandError> {
     };
     let resident_counts =
         |device: &&DeviceConfig| device.kind == DeviceKind::Cpu && !device.simulated;
+    // What stands for a program needs little and harms nobody.
+    let (limits, group) = match simulated {
+        Some(_) => (Limits::default(), Group::default()),
+        None => (
+            request.config.limits.of(request.id.job.kind),
+            request.group.clone(),
+        ),
+    };
     let order = Order {
         argv,
         env,
@@ -140,6 +152,8 @@ pub fn build(request: &Request<'_>) -> Result<(Order, String), CommandError> {
             .collect(),
         secrets: request.config.secrets.clone(),
         resident_counts: devices.iter().all(resident_counts),
+        limits,
+        group,
         ..bare(start, request.work)
     };
     Ok((order, config))
@@ -174,6 +188,9 @@ pub fn bare(start: &Start, work: &Path) -> Order {
         time_limit_ms: start.time_limit_ms,
         grace_ms: GRACE_MS,
         resident_counts: false,
+        limits: Limits::default(),
+        group: Group::default(),
+        devices: start.devices.clone(),
     }
 }
 

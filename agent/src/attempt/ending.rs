@@ -85,6 +85,9 @@ fn outcome(evidence: &Evidence<'_>) -> (AttemptOutcome, String) {
     if facts.exit == Some(0) {
         return (AttemptOutcome::Succeeded, String::new());
     }
+    if was_killed(facts) && facts.contained.is_some_and(|seen| seen.was_out_of_memory()) {
+        return host_oom(facts);
+    }
     if !evidence.resident_counts {
         if let Some(oom) = oom::out_of_memory(evidence.log) {
             return (AttemptOutcome::GpuOom, oom.sentence());
@@ -139,6 +142,27 @@ fn ended_from_outside(why: Why, evidence: &Evidence<'_>) -> (AttemptOutcome, Str
     (outcome, what + killed)
 }
 
+/// By SIGKILL, as a program says it or as its shell does.
+fn was_killed(facts: &Facts) -> bool {
+    facts.signal == Some(9) || facts.exit == Some(137)
+}
+
+fn host_oom(facts: &Facts) -> (AttemptOutcome, String) {
+    let what = match facts.contained.filter(|seen| seen.was_out_of_memory()) {
+        Some(seen) => format!("out of host memory: {}", seen.memory_sentence()),
+        None => {
+            let peak = facts
+                .peak_resident
+                .map(|bytes| format!(" with {} resident", Bytes(bytes)));
+            format!(
+                "the kernel killed it for want of host memory{}",
+                peak.unwrap_or_default()
+            )
+        }
+    };
+    (AttemptOutcome::HostOom, what)
+}
+
 /// The program's own failure.
 fn failed(evidence: &Evidence<'_>) -> (AttemptOutcome, String) {
     let facts = evidence.facts;
@@ -155,16 +179,9 @@ fn failed(evidence: &Evidence<'_>) -> (AttemptOutcome, String) {
             AttemptOutcome::Interrupted,
             "it asked to be started again (exit 75)".to_owned(),
         ),
-        (Some(137), _) | (None, Some(9)) if facts.oom_kill => {
-            let peak = facts
-                .peak_resident
-                .map(|bytes| format!(" with {} resident", Bytes(bytes)));
-            let what = format!(
-                "the kernel killed it for want of host memory{}",
-                peak.unwrap_or_default()
-            );
-            (AttemptOutcome::HostOom, what)
-        }
+        (Some(137), _) | (None, Some(9)) if facts.oom_kill => host_oom(facts),
+        // A part of it was killed, and the program fell over that.
+        _ if facts.contained.is_some_and(|seen| seen.was_out_of_memory()) => host_oom(facts),
         (Some(137), _) | (None, Some(9)) => {
             let what = "killed (SIGKILL) by something else than sweep; the kernel counts no out-of-memory kill";
             (AttemptOutcome::Failed, said(what.to_owned()))
@@ -196,8 +213,10 @@ fn detail(what: String, evidence: &Evidence<'_>) -> String {
         1 => "1 process that it left running was ended".to_owned(),
         many => format!("{many} processes that it left running were ended"),
     });
+    let refused = facts.contained.and_then(|seen| seen.process_sentence());
     let parts = [
         (!what.is_empty()).then_some(what),
+        refused,
         left,
         evidence.report.complaint(),
     ];
@@ -229,6 +248,7 @@ fn peaks(evidence: &Evidence<'_>, oom: Option<&OutOfMemory>) -> Peaks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attempt::Contained;
 
     struct Case {
         facts: Facts,
@@ -377,6 +397,45 @@ mod tests {
                 "the kernel killed it for want of host memory with 64.0 MiB resident"
             )
         );
+    }
+
+    #[test]
+    fn a_limit_of_host_memory_is_told_with_its_numbers() {
+        let limited = |case: Case| {
+            let mut case = case;
+            case.facts.contained = Some(Contained {
+                memory_limit: Some(Bytes(2 << 30)),
+                memory_peak: Some(Bytes(2 << 30)),
+                oom_kills: 1,
+                ..Contained::default()
+            });
+            let (outcome, detail, _) = end(case);
+            (outcome, detail)
+        };
+        let said = "out of host memory: its limit of 2048.0 MiB was reached (peak 2048.0 MiB, 1 process killed by the kernel)";
+        assert_eq!(limited(signal(9)), ("host_oom", said.to_owned()));
+        // A loader was killed, and the program gave up.
+        assert_eq!(limited(exit(1)).0, "host_oom");
+        // The program went on without it.
+        assert_eq!(limited(exit(0)).0, "succeeded");
+        let gpu = Case {
+            log: "CUDA out of memory. Tried to allocate 2.00 GiB",
+            ..exit(1)
+        };
+        assert_eq!(limited(gpu).0, "gpu_oom");
+    }
+
+    #[test]
+    fn who_was_refused_processes_is_told() {
+        let mut case = exit(1);
+        case.facts.contained = Some(Contained {
+            process_limit: Some(64),
+            refused: 12,
+            ..Contained::default()
+        });
+        let (outcome, detail, _) = end(case);
+        assert_eq!(outcome, "failed");
+        assert!(detail.contains("12 times: 64 is its limit"), "{detail}");
     }
 
     #[test]

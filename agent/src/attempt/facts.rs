@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::Contained;
+
 /// Why an attempt was ended from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -70,6 +72,8 @@ pub struct Facts {
     pub left: u32,
     /// Resident memory of the whole process tree.
     pub peak_resident: Option<u64>,
+    /// What its control group counted.
+    pub contained: Option<Contained>,
     /// The kernel killed something for want of memory while it ran.
     pub oom_kill: bool,
     /// It never ran: what was wrong.

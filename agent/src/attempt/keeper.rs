@@ -18,6 +18,7 @@ use super::watch::{Follow, Note, Origin};
 use crate::config::HostConfig;
 use crate::devices::Owner;
 use crate::folder::AgentFolder;
+use crate::os::{Grounds, Group};
 use crate::recording::Offering;
 use crate::session::Links;
 use crate::staging::Staging;
@@ -30,7 +31,22 @@ pub struct Setting {
     pub program: PathBuf,
     pub folder: AgentFolder,
     pub staging: Staging,
+    /// Where attempts are held.
+    pub grounds: Arc<Grounds>,
 }
+
+impl Setting {
+    /// What an attempt is held in. The name says whose it is, and which.
+    #[must_use]
+    pub fn group(&self, id: &AttemptId) -> Group {
+        let id = id.to_string().replace('/', BETWEEN);
+        self.grounds
+            .group(&format!("{}{id}", self.folder.group_name()))
+    }
+}
+
+/// In the place of a slash; no id has one of it.
+const BETWEEN: &str = "~";
 
 /// What the keeper sees of an attempt's task.
 #[derive(Default)]
@@ -45,7 +61,7 @@ impl Flags {
 }
 
 struct Held {
-    /// Absent of one that was found: it may be any.
+    /// Absent of one that was found and does not say: it may be any.
     devices: Option<Vec<String>>,
     notes: mpsc::UnboundedSender<Note>,
     flags: Arc<Flags>,
@@ -88,7 +104,35 @@ impl Attempts {
                 continue;
             }
             tracing::info!(attempt = %id, "taken up again");
-            self.follow(id, Origin::Found);
+            // An order of an older version does not say.
+            let order = folder.read_order().ok();
+            let devices = order
+                .map(|order| order.devices)
+                .filter(|some| !some.is_empty());
+            self.follow(id, Origin::Found(devices));
+        }
+    }
+
+    /// Ends and removes what held attempts that are over: their shepherd was killed in its last moment, or their folder
+    /// was removed by hand. Blocks. Those that [`Attempts::adopt`] takes up are left to it.
+    pub fn sweep_groups(&self) {
+        let setting = &self.setting;
+        for (rest, group) in setting.grounds.named(&setting.folder.group_name()) {
+            let id = rest.replace(BETWEEN, "/").parse::<AttemptId>();
+            let folder = id.as_ref().ok().map(|id| setting.folder.attempt(id));
+            let over = folder.is_none_or(|folder| {
+                !folder.order().exists()
+                    // Who has written the ending may still be at it.
+                    || folder.read_ending().is_some() && matches!(folder.lock(), Ok(Some(_)))
+            });
+            if over {
+                let stuck = group.end();
+                tracing::warn!(
+                    attempt = rest,
+                    stuck,
+                    "what was left of an ended attempt was ended"
+                );
+            }
         }
     }
 
@@ -167,7 +211,7 @@ impl Attempts {
         let flags = Arc::<Flags>::default();
         let devices = match &origin {
             Origin::Ordered(start) => Some(start.devices.clone()),
-            Origin::Found => None,
+            Origin::Found(devices) => devices.clone(),
         };
         let held = Held {
             devices,

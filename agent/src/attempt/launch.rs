@@ -89,6 +89,7 @@ fn prepare(
         cores: crate::config::cores(),
         byte_code: &setting.folder.byte_code(),
         made: &setting.folder.made(),
+        group: setting.group(id),
         pin: &os::gpu_pin,
     });
     let (order, config, refused) = match built {
@@ -163,7 +164,15 @@ fn end_lost(folder: &AttemptFolder, words: &str) -> Facts {
         .as_ref()
         .filter(|state| state.boot == os::boot())
         .map(|state| state.shepherd);
+    let group = folder
+        .read_order()
+        .map(|order| order.group)
+        .unwrap_or_default();
+    let contained = group.contained();
+    // Nothing that is in there can start another one any more.
+    group.kill();
     let (ended, stuck) = os::end_leftovers(shepherd, &command::mark(folder));
+    let stuck = stuck.max(group.end());
     let started_ms = state.as_ref().map_or(0, |state| state.started_ms);
     let ended_ms = last_sign_of_life(folder)
         .unwrap_or(started_ms)
@@ -179,6 +188,7 @@ fn end_lost(folder: &AttemptFolder, words: &str) -> Facts {
         why: Some(Why::ShepherdLost),
         left: u32::try_from(ended).unwrap_or(u32::MAX),
         peak_resident: sampled_peak(folder),
+        contained,
         ..Facts::default()
     };
     if stuck > 0 {

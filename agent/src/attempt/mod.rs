@@ -9,6 +9,7 @@ pub mod facts;
 mod folder;
 mod keeper;
 mod launch;
+pub mod limits;
 pub mod oom;
 pub mod order;
 pub mod report;
@@ -20,5 +21,6 @@ mod wording;
 
 pub use folder::AttemptFolder;
 pub use keeper::{Attempts, Setting};
+pub use limits::{Contained, Limits};
 pub use state::{Process, State};
 pub use watch::Note;

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::Limits;
+use crate::os::Group;
+
 /// How long a program has between being asked to end and being killed.
 pub const GRACE_MS: u64 = 10_000;
 
@@ -31,4 +34,12 @@ pub struct Order {
     /// The peak that counts is resident memory: it runs on a real CPU device.
     #[serde(default)]
     pub resident_counts: bool,
+    #[serde(default)]
+    pub limits: Limits,
+    /// What it is held in; its shepherd makes it.
+    #[serde(default)]
+    pub group: Group,
+    /// Of the host, that it was given.
+    #[serde(default)]
+    pub devices: Vec<String>,
 }

@@ -38,7 +38,8 @@ pub enum Note {
 /// Where a task begins.
 pub enum Origin {
     Ordered(Box<Start>),
-    Found,
+    /// With its devices, where its order names them.
+    Found(Option<Vec<String>>),
 }
 
 pub struct Follow {
@@ -92,14 +93,14 @@ impl Follow {
         let ordered = matches!(origin, Origin::Ordered(_));
         let staged = match &origin {
             Origin::Ordered(start) => self.until_staged(&setting, start).await,
-            Origin::Found => Ok(Staged::default()),
+            Origin::Found(_) => Ok(Staged::default()),
         };
         let begun = blocking(move || match (origin, staged) {
             (Origin::Ordered(start), Ok(staged)) => launch::launch(&setting, &id, &start, &staged),
             (Origin::Ordered(start), Err(facts)) => {
                 Err(launch::refuse(&setting, &id, &start, facts))
             }
-            (Origin::Found, _) => launch::adopt(&folder),
+            (Origin::Found(_), _) => launch::adopt(&folder),
         });
         let facts = match begun.await {
             Ok(guard) => {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use vram::{Backend, Bytes};
 
-use super::{ConfigError, DeviceConfig, DeviceKind, HostConfig, machine};
+use super::{ConfigError, DeviceConfig, DeviceKind, HostConfig, HostLimits, LimitsFile, machine};
 use crate::devices;
 use crate::size::Size;
 
@@ -43,6 +43,8 @@ pub struct HostFile {
     pub discover: Option<bool>,
     /// A look that was written down takes the place of this machine's GPUs; its devices are simulated.
     pub recorded_devices: Option<PathBuf>,
+    /// What one attempt may take of the host.
+    pub limits: LimitsFile,
     pub device: Vec<DeviceFile>,
 }
 
@@ -114,6 +116,11 @@ impl HostFile {
         if !matches!(os.as_str(), "linux" | "windows") {
             return Err(refuse(format!("os `{os}` is not linux or windows")));
         }
+        // What stands for a program on a simulated host needs no limit.
+        let limits = match self.simulated {
+            true => HostLimits::default(),
+            false => self.limits.resolve().map_err(refuse)?,
+        };
         let mut seen = BTreeSet::new();
         let mut devices = Vec::new();
         for file in self.device {
@@ -144,6 +151,7 @@ impl HostFile {
             rehearsal_memory: self
                 .rehearsal_memory
                 .map_or(REHEARSAL_MEMORY, |size| size.0),
+            limits,
             devices,
             degraded: Vec::new(),
             recorded_devices: None,

@@ -3,6 +3,7 @@
 //! shows no environment in its Debug, because people put tokens there.
 
 mod file;
+mod limits;
 mod machine;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub use file::{DeviceFile, HostFile};
 pub use jobs::spec::DeviceKind;
+pub use limits::{HostLimits, LimitsFile};
 pub use machine::{cores, hostname, memory};
 use proto::v1::{DeviceInfo, HostInfo};
 use thiserror::Error;
@@ -45,6 +47,8 @@ pub struct HostConfig {
     pub rehearsals: u32,
     /// A rehearsal that takes more is ended.
     pub rehearsal_memory: Bytes,
+    /// What one attempt may take of the host.
+    pub limits: HostLimits,
     pub devices: Vec<DeviceConfig>,
     /// What was expected here and cannot be used, for people.
     pub degraded: Vec<String>,
@@ -210,6 +214,7 @@ impl fmt::Debug for HostConfig {
             .field("time_scale", &self.time_scale)
             .field("rehearsals", &self.rehearsals)
             .field("rehearsal_memory", &self.rehearsal_memory)
+            .field("limits", &self.limits)
             .field("devices", &self.devices)
             .field("degraded", &self.degraded)
             .finish_non_exhaustive()

@@ -3,6 +3,7 @@
 //! what to do about it.
 
 mod devices;
+mod limits;
 mod place;
 mod python;
 
@@ -117,6 +118,7 @@ pub fn examine(config: &HostConfig, folder: &Path, kit: &Path) -> Vec<Check> {
         checks.push(Check::ok("devices", says));
         return checks;
     }
+    checks.push(limits::enforced(config));
     checks.extend(devices::access(config));
     checks.extend(python::stacks(config, place::nearest(folder), kit));
     checks

@@ -14,7 +14,17 @@ const BACKGROUND_GRACE: Duration = Duration::from_secs(2);
 /// Below this a disk counts as full.
 const FULL: u64 = 1 << 20;
 
-pub fn end_rest(reins: &Reins, folder: &AttemptFolder, facts: &mut Facts) {
+pub fn end_rest(reins: &mut Reins, folder: &AttemptFolder, facts: &mut Facts) {
+    end_below(reins, folder, facts);
+    let stuck = reins.let_go();
+    if stuck > 0 {
+        facts.trouble.push(format!(
+            "{stuck} processes in its control group could not be ended"
+        ));
+    }
+}
+
+fn end_below(reins: &Reins, folder: &AttemptFolder, facts: &mut Facts) {
     let mark = command::mark(folder);
     if reins.left_something() {
         facts.left = u32::try_from(reins.count_rest()).unwrap_or(u32::MAX);

@@ -23,12 +23,17 @@ pub fn tend(folder: &AttemptFolder, order: &Order, reins: &mut Reins) -> Facts {
         return facts;
     }
     let begin = clock::monotonic();
+    let unheld = reins.hold(&order.limits, &order.group);
     let mut program = match program::start(folder, order, reins) {
         Ok(program) => program,
-        Err(what) => return Facts::not_started(what, started_ms),
+        Err(what) => {
+            let _ = reins.let_go();
+            return Facts::not_started(what, started_ms);
+        }
     };
     let mut facts = Facts {
         started_ms,
+        trouble: unheld.into_iter().collect(),
         ..Facts::default()
     };
     let state = State {
@@ -57,6 +62,7 @@ pub fn tend(folder: &AttemptFolder, order: &Order, reins: &mut Reins) -> Facts {
             .push(format!("could not read how it ended: {error}")),
     }
     facts.ran_ms = clock::millis(begin.elapsed());
+    facts.contained = reins.contained();
     finish::end_rest(reins, folder, &mut facts);
     facts.ended_ms = clock::unix_ms();
     facts.peak_resident = peak(&watch.samples, reins);
@@ -136,6 +142,10 @@ impl Watch<'_> {
         }
         let resident = reins.look(program);
         self.samples.add(clock::millis(now - self.begin), resident);
+        if reins.is_over_memory() {
+            // A part of it is gone: the rest would wait for it, or compute something else.
+            program.kill();
+        }
         if now.duration_since(self.looked) >= LOOK_FOR_STOP {
             self.looked = now;
             if let Some(why) = stop_reason(self.folder) {

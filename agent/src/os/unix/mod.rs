@@ -1,8 +1,9 @@
 //! The Unix side, which today means Linux: /proc, pidfd, process groups, a child subreaper, cgroups.
 //! `guard` is the agent's hold on a shepherd, `reins` the shepherd's hold on its program,
-//! `lowly` the agent's hold on a rehearsal.
+//! `lowly` the agent's hold on a rehearsal, `groups` what an attempt is held in.
 
 mod access;
+mod groups;
 mod guard;
 mod lowly;
 mod memory;
@@ -17,6 +18,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt as _, PermissionsExt as _}
 use std::path::{Path, PathBuf};
 
 pub use access::{device_files, everybody_may_read, is_root_on_anothers, may_write};
+pub use groups::{Grounds, Group};
 pub use guard::Guard;
 pub use lowly::Lowly;
 pub use memory::{memory_limit, oom_kills};

@@ -1,6 +1,8 @@
 //! The shepherd's hold on its program: own session, child subreaper (so that whatever the program starts and
-//! abandons comes back here), SIGTERM as a readable pipe, one process group, and the end of everything below.
+//! abandons comes back here), SIGTERM as a readable pipe, one process group, the control groups that hold its program
+//! and not itself, and the end of everything below.
 
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -10,13 +12,15 @@ use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{
     PidfdFlags, Signal, WaitOptions, getpid, getppid, pidfd_open, set_child_subreaper,
     set_parent_process_death_signal, setsid, wait, waitpid,
 };
 
+use super::groups::Group;
 use super::processes::{Stat, descendants, kill, kill_group, marked, pid_of, resident, started};
-use crate::attempt::Process;
+use crate::attempt::{Contained, Limits, Process};
 use crate::clock;
 use crate::os::{Exit, Woken};
 
@@ -24,9 +28,13 @@ const ROUND: Duration = Duration::from_millis(2);
 /// A process in an uninterruptible wait (a hung driver) may never go.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// When the whole machine runs out of memory a job goes before the agent, its shepherds and whatever else runs here.
+const BEFORE_OTHERS: &[u8] = b"500";
+
 pub struct Reins {
     asked: UnixStream,
     own: u32,
+    group: Group,
 }
 
 pub struct Program {
@@ -52,7 +60,36 @@ impl Reins {
         Ok(Self {
             asked,
             own: std::process::id(),
+            group: Group::default(),
         })
+    }
+
+    /// Holds the program that is started next within these limits. What cannot be set is returned: the program runs
+    /// without it then.
+    pub fn hold(&mut self, limits: &Limits, group: &Group) -> Option<String> {
+        self.group = group.clone();
+        let made = self.group.make(limits).err()?;
+        // Half a group would hold what nothing limits.
+        let _ = std::mem::take(&mut self.group).end();
+        Some(format!("its limits could not be set: {made}"))
+    }
+
+    /// What was counted of it so far; absent where nothing holds it.
+    #[must_use]
+    pub fn contained(&self) -> Option<Contained> {
+        self.group.contained()
+    }
+
+    /// Whether the kernel has killed a part of it for want of memory.
+    #[must_use]
+    pub fn is_over_memory(&self) -> bool {
+        self.group.has_oom_kill()
+    }
+
+    /// Ends whatever is left in what holds it, and removes that; returns how many processes would not go.
+    #[must_use]
+    pub fn let_go(&mut self) -> usize {
+        std::mem::take(&mut self.group).end()
     }
 
     #[must_use]
@@ -67,6 +104,7 @@ impl Reins {
     pub fn start(&self, command: &mut Command) -> io::Result<Program> {
         command.process_group(0);
         die_with_parent(command);
+        go_in(command, self.group.doors().map_err(io::Error::other)?);
         let mut child = command.spawn()?;
         let pid = pid_of(child.id()).ok_or_else(|| io::Error::other("no process id"))?;
         match pidfd_open(pid, PidfdFlags::empty()) {
@@ -153,6 +191,8 @@ impl Reins {
         loop {
             let mut found = descendants(self.own);
             found.extend(marked(mark));
+            // First what holds it: nothing in there can start another one any more.
+            self.group.kill();
             for pid in &found {
                 kill(*pid, Signal::KILL);
             }
@@ -235,5 +275,28 @@ pub(super) fn die_with_parent(command: &mut Command) {
     // no safe way to run something in the child.
     unsafe {
         command.pre_exec(set);
+    }
+}
+
+/// Before it becomes the program, the child goes into its control groups and offers itself to the kernel's choice.
+#[allow(unsafe_code)]
+fn go_in(command: &mut Command, doors: Vec<File>) {
+    let enter = move || {
+        for door in &doors {
+            rustix::io::write(door, b"0")?;
+        }
+        // A system that refuses this only makes it less modest.
+        let own = rustix::fs::open(
+            c"/proc/self/oom_score_adj",
+            OFlags::WRONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        );
+        let _ = own.and_then(|file| rustix::io::write(&file, BEFORE_OTHERS));
+        Ok(())
+    };
+    // SAFETY: between fork and exec only plain system calls are made on descriptors and on a path that is a constant;
+    // nothing allocates or takes a lock. There is no safe way to run something in the child.
+    unsafe {
+        command.pre_exec(enter);
     }
 }

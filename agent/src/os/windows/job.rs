@@ -5,10 +5,10 @@
 //! What comes into being by others' hands (a service, WMI, a scheduled task) is no member.
 #![allow(unsafe_code, reason = "Job Objects have no safe form")]
 
+use std::cell::Cell;
 use std::io;
 use std::os::windows::io::{AsHandle, AsRawHandle, FromRawHandle, OwnedHandle};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use windows::Win32::Foundation::{HANDLE, INVALID_HANDLE_VALUE};
 use windows::Win32::System::IO::{CreateIoCompletionPort, GetQueuedCompletionStatus, OVERLAPPED};
@@ -31,6 +31,8 @@ use super::weight;
 
 /// JOB_OBJECT_CPU_RATE_CONTROL_WEIGHT_BASED.
 const BY_WEIGHT: JOB_OBJECT_CPU_RATE_CONTROL = JOB_OBJECT_CPU_RATE_CONTROL(2);
+/// JOB_OBJECT_MSG_ACTIVE_PROCESS_LIMIT.
+const PROCESS_REFUSED: u32 = 3;
 /// JOB_OBJECT_MSG_JOB_MEMORY_LIMIT.
 const MEMORY_REFUSED: u32 = 10;
 /// More members than that are seen in the next round.
@@ -40,7 +42,14 @@ pub struct Job {
     handle: OwnedHandle,
     /// Where the kernel says what happened in the job.
     told: OwnedHandle,
-    refused: AtomicBool,
+    refused: Cell<Refused>,
+}
+
+/// How often members came to a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    pub memory: u64,
+    pub processes: u64,
 }
 
 impl Job {
@@ -56,7 +65,7 @@ impl Job {
         let job = Self {
             handle,
             told,
-            refused: AtomicBool::new(false),
+            refused: Cell::default(),
         };
         let port = JOBOBJECT_ASSOCIATE_COMPLETION_PORT {
             CompletionKey: ptr::null_mut(),
@@ -138,8 +147,16 @@ impl Job {
         let _ = unsafe { TerminateJobObject(self.raw(), code) };
     }
 
-    /// Whether members were refused memory at the job's limit, up to now.
-    pub fn was_refused_memory(&self) -> bool {
+    /// Bytes that all members together had committed at their highest.
+    pub fn peak(&self) -> Option<u64> {
+        let mut figures = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
+        let told = self.get(JobObjectExtendedLimitInformation, &mut figures);
+        told.ok().map(|()| figures.PeakJobMemoryUsed as u64)
+    }
+
+    /// Up to now.
+    pub fn refused(&self) -> Refused {
+        let mut refused = self.refused.get();
         loop {
             let (mut message, mut key) = (0_u32, 0_usize);
             let mut about: *mut OVERLAPPED = ptr::null_mut();
@@ -149,13 +166,15 @@ impl Job {
                 let told = HANDLE(self.told.as_raw_handle());
                 GetQueuedCompletionStatus(told, &mut message, &mut key, &mut about, 0)
             };
-            if got.is_err() {
-                return self.refused.load(Ordering::Relaxed);
-            }
-            if message == MEMORY_REFUSED {
-                self.refused.store(true, Ordering::Relaxed);
+            match message {
+                _ if got.is_err() => break,
+                MEMORY_REFUSED => refused.memory += 1,
+                PROCESS_REFUSED => refused.processes += 1,
+                _ => {}
             }
         }
+        self.refused.set(refused);
+        refused
     }
 
     fn raw(&self) -> HANDLE {

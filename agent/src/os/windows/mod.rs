@@ -5,6 +5,7 @@
 //! Shown under Wine. Wine takes the limits of memory and of processors and does not heed them.
 
 mod console;
+mod grounds;
 mod guard;
 mod job;
 mod lowly;
@@ -20,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 use vram::Backend;
 
+pub use grounds::{Grounds, Group};
 pub use guard::Guard;
 pub use lowly::Lowly;
 pub use processes::program_of;

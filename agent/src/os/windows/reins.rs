@@ -8,13 +8,15 @@ use std::process::{Child, Command};
 use std::rc::Rc;
 use std::time::Duration;
 
+use vram::Bytes;
 use windows::Win32::System::Threading::{CREATE_NEW_PROCESS_GROUP, CREATE_SUSPENDED};
 
 use super::console::{ask, keep_own_output};
 use super::job::Job;
 use super::processes::{let_run, open_to_watch, resident, resident_of, started, wait};
-use crate::attempt::Process;
+use crate::attempt::{Contained, Limits, Process};
 use crate::clock;
+use super::grounds::Group;
 use crate::os::{Exit, Woken};
 
 const ROUND: Duration = Duration::from_millis(5);
@@ -25,6 +27,7 @@ const KILLED: u32 = 137;
 
 pub struct Reins {
     job: Rc<Job>,
+    limits: Limits,
     /// The last program's process group.
     group: Cell<Option<u32>>,
     /// Largest working set of any one process that was seen.
@@ -43,29 +46,53 @@ impl Reins {
         keep_own_output();
         Ok(Self {
             job: Rc::new(Job::new()?),
+            limits: Limits::default(),
             group: Cell::new(None),
             peak: Rc::default(),
         })
     }
 
-    /// Bounds what will run: bytes that it may have committed altogether, a control group's CPU weight, processes at a
-    /// time. A weight that Windows does not take is no reason not to start.
-    pub fn limit(
-        &self,
-        memory: Option<u64>,
-        cpu_weight: Option<u32>,
-        processes: Option<u32>,
-    ) -> io::Result<()> {
-        if let Some(weight) = cpu_weight {
-            let _ = self.job.weigh(weight);
-        }
-        self.job.limit(memory, processes)
+    /// What starts from here on is held to its limits; the job is there already. Returns what of it Windows refused.
+    pub fn hold(&mut self, limits: &Limits, _group: &Group) -> Option<String> {
+        self.limits = *limits;
+        let memory = limits.memory.map(|bytes| bytes.0);
+        let bounded = self.job.limit(memory, limits.processes);
+        let weighed = limits.cpu_weight.map_or(Ok(()), |one| self.job.weigh(one));
+        let failed = |what: &str, error: io::Error| format!("could not set {what}: {error}");
+        let said = [
+            bounded.err().map(|error| failed("the limits of its job", error)),
+            weighed.err().map(|error| failed("its cpu_weight", error)),
+        ];
+        let said: Vec<String> = said.into_iter().flatten().collect();
+        (!said.is_empty()).then(|| said.join("; "))
     }
 
-    /// Whether it was refused memory at that bound.
+    /// What Windows counted for it. Absent where nothing was limited.
     #[must_use]
-    pub fn was_refused_memory(&self) -> bool {
-        self.job.was_refused_memory()
+    pub fn contained(&self) -> Option<Contained> {
+        if self.limits.is_none() {
+            return None;
+        }
+        let refused = self.job.refused();
+        Some(Contained {
+            memory_limit: self.limits.memory,
+            memory_peak: self.job.peak().map(Bytes),
+            refused_memory: refused.memory,
+            process_limit: self.limits.processes,
+            refused: refused.processes,
+            ..Contained::default()
+        })
+    }
+
+    /// Windows kills nothing at a limit: the program is refused, and says so itself.
+    #[must_use]
+    pub fn is_over_memory(&self) -> bool {
+        false
+    }
+
+    /// The job goes with this process.
+    pub fn let_go(&mut self) -> usize {
+        0
     }
 
     #[must_use]
