@@ -35,10 +35,12 @@ impl AgentFolder {
     /// Makes the folder if needed and takes it.
     pub fn take(path: &Path) -> Result<(Self, FolderLock), FolderError> {
         os::private_folder(path).map_err(DiskError::of("make the folder", path))?;
-        let path = fs::canonicalize(path).map_err(DiskError::of("open the folder", path))?;
+        let path = os::absolute(path).map_err(DiskError::of("open the folder", path))?;
         let lock_path = path.join("lock");
+        // Windows locks no file that is open for appending only.
         let lock = OpenOptions::new()
             .create(true)
+            .read(true)
             .append(true)
             .open(&lock_path);
         let lock = lock.map_err(DiskError::of("open", &lock_path))?;

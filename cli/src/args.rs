@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::cmd;
+use crate::service::Under;
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -140,6 +141,14 @@ impl Command {
                 | Self::Coordinator(cmd::coordinator::Verb::Run(_))
         )
     }
+
+    /// Who started it, where that is said.
+    pub fn under(&self) -> Option<Under> {
+        match self {
+            Self::Agent(cmd::agent::Verb::Run(args)) => args.under,
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -211,6 +220,7 @@ mod tests {
             "sweep vram models",
             "sweep vram cards",
             "sweep agent install --coordinator https://keeper:7480 --token-file t --dry-run",
+            "sweep agent install --coordinator https://keeper:7480 --mode logon-task",
             "sweep agent uninstall --root image",
             "sweep agent doctor --config h.toml --json",
             "sweep history --observations --limit 10",

@@ -23,6 +23,11 @@ impl Exit {
     pub const UNREACHABLE: Self = Self(3);
     pub const REFUSED: Self = Self(4);
 
+    #[cfg_attr(not(windows), allow(dead_code))]
+    pub fn code(self) -> u8 {
+        self.0
+    }
+
     /// A sweep's own code, as its coordinator computed it.
     pub fn of_sweep(code: u32) -> Self {
         u8::try_from(code).map_or(Self::NOT_SUCCEEDED, Self)

@@ -1,4 +1,5 @@
-//! Logs to stderr: `SWEEP_LOG` when set, else by `-v`, else warnings for commands and info for servers.
+//! Logs to stderr, or where nobody sees that (an agent that Windows started) to a file of each day in DATA\\logs:
+//! `SWEEP_LOG` when set, else by `-v`, else warnings for commands and info for servers.
 //! Never stdout, and never an environment or a secret: what is logged is chosen where it is logged.
 
 use std::borrow::Cow;
@@ -7,6 +8,7 @@ use std::io::IsTerminal as _;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::fmt::format::debug_fn;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 use crate::args::{Cli, Color};
 
@@ -25,10 +27,11 @@ pub fn start(cli: &Cli) {
         Color::Never => false,
         Color::Auto => std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
     };
+    let file = cli.command.under().and_then(|_| daily(cli));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(colour)
+        .with_ansi(colour && file.is_none())
+        .with_writer(file.unwrap_or_else(|| BoxMakeWriter::new(std::io::stderr)))
         .with_target(false)
         .fmt_fields(
             debug_fn(|writer, field, value| {
@@ -45,6 +48,24 @@ pub fn start(cli: &Cli) {
     if let Some(error) = wrong {
         tracing::warn!("SWEEP_LOG is not a log level or filter ({error}); using `{level}`");
     }
+}
+
+/// `agent.2026-12-03.log`, the last two weeks of them. Absent where it cannot be written: the agent works all the same.
+#[cfg(windows)]
+fn daily(cli: &Cli) -> Option<BoxMakeWriter> {
+    let folder = cli.global.data.as_ref()?.join("logs");
+    let file = tracing_appender::rolling::Builder::new()
+        .rotation(tracing_appender::rolling::Rotation::DAILY)
+        .filename_prefix("agent")
+        .filename_suffix("log")
+        .max_log_files(14)
+        .build(folder);
+    file.ok().map(BoxMakeWriter::new)
+}
+
+#[cfg(not(windows))]
+fn daily(_cli: &Cli) -> Option<BoxMakeWriter> {
+    None
 }
 
 /// What others sent may stand in a line: it begins no line of its own, and does not speak to a terminal.

@@ -49,14 +49,30 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     cli.global.color.write_global();
     logging::start(&cli);
-    let json = cli.global.json;
-    match Context::new(cli.global).and_then(|context| on_runtime(cli.command, &context)) {
+    let (json, under) = (cli.global.json, cli.command.under());
+    match service::carry(under, move || work(cli)) {
         Ok(exit) => exit.into(),
+        Err(error) => failed(&error, json).into(),
+    }
+}
+
+fn work(cli: Cli) -> Exit {
+    let (json, under) = (cli.global.json, cli.command.under());
+    let context = Context::new(cli.global);
+    match context.and_then(|context| on_runtime(cli.command, &context)) {
+        Ok(exit) => exit,
         Err(error) => {
-            error::print(&error, json);
-            error.exit().into()
+            if under.is_some() {
+                tracing::error!("{error}");
+            }
+            failed(&error, json)
         }
     }
+}
+
+fn failed(error: &Error, json: bool) -> Exit {
+    error::print(error, json);
+    error.exit()
 }
 
 fn on_runtime(command: Command, context: &Context) -> Result<Exit, Error> {

@@ -1,10 +1,55 @@
-//! What a service manager is told (systemd's notify protocol): ready, still alive, stopping. Silent where none asks,
-//! and on systems without it. Alive means that `beat` came back: the coordinator's is a round through its one writer of
+//! What a service manager is told (systemd's notify protocol; Windows' service control manager): ready, still alive,
+//! stopping. Silent where none asks. Alive means that `beat` came back: the coordinator's is a round through its one writer of
 //! state; the agent's only shows that its process runs and takes up tasks.
+
+#[cfg(windows)]
+mod scm;
 
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
+
+use crate::error::{Error, Exit};
+
+/// Of Windows' service and of its task at logon.
+#[cfg_attr(not(windows), allow(dead_code))]
+pub const SERVICE: &str = "sweep-agent";
+
+/// Who started this server, where nobody sees what it says on its standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Under {
+    /// Windows' service control manager
+    Service,
+    /// Windows' task scheduler, when a user logs on
+    LogonTask,
+}
+
+/// Does the work of this process: as a service where Windows started it as one, otherwise as it is.
+pub fn carry(
+    under: Option<Under>,
+    work: impl FnOnce() -> Exit + Send + 'static,
+) -> Result<Exit, Error> {
+    match under {
+        None => Ok(work()),
+        Some(under) => carried(under, work),
+    }
+}
+
+#[cfg(windows)]
+fn carried(under: Under, work: impl FnOnce() -> Exit + Send + 'static) -> Result<Exit, Error> {
+    match under {
+        Under::Service => scm::run(work),
+        Under::LogonTask => {
+            crate::signals::leave_console();
+            Ok(work())
+        }
+    }
+}
+
+#[cfg(not(windows))]
+fn carried(_under: Under, _work: impl FnOnce() -> Exit) -> Result<Exit, Error> {
+    Err(Error::Refused("--under is for Windows".to_owned()))
+}
 
 /// Told until it is dropped.
 pub struct Told {
@@ -69,10 +114,12 @@ fn watchdog() -> Option<Duration> {
     sd_notify::watchdog_enabled().filter(|limit| !limit.is_zero())
 }
 
-#[cfg(not(unix))]
-fn say(_word: Word) {}
+#[cfg(windows)]
+fn say(word: Word) {
+    scm::say(&word);
+}
 
-#[cfg(not(unix))]
+#[cfg(windows)]
 fn watchdog() -> Option<Duration> {
     None
 }

@@ -68,11 +68,12 @@ def peak_resident_mib():
 
 
 class Stop:
-    """Notices that sweep asks the program to end (SIGTERM), so that it can save first and exit with AGAIN."""
+    """Notices that sweep asks the program to end (SIGTERM; on Windows Ctrl-Break), so that it can save first and exit
+    with AGAIN."""
 
     def __init__(self):
         self.asked = False
-        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.signal(getattr(signal, "SIGBREAK", signal.SIGTERM), self._on_signal)
 
     def _on_signal(self, _number, _frame):
         self.asked = True

@@ -66,7 +66,7 @@ pub struct Request<'a> {
 pub(crate) const PYTHON_CACHE: &str = "PYTHONPYCACHEPREFIX";
 
 /// Always there for a program, whatever the host's file says.
-pub(crate) const ALWAYS: [&str; 22] = [
+pub(crate) const ALWAYS: [&str; 30] = [
     "PATH",
     "HOME",
     "USER",
@@ -81,12 +81,20 @@ pub(crate) const ALWAYS: [&str; 22] = [
     "TEMP",
     "LD_LIBRARY_PATH",
     "SystemRoot",
+    "SystemDrive",
+    "windir",
     "PATHEXT",
     "COMSPEC",
     "USERPROFILE",
+    "USERNAME",
+    "HOMEDRIVE",
+    "HOMEPATH",
     "APPDATA",
     "LOCALAPPDATA",
     "ProgramData",
+    "ProgramFiles",
+    "PROCESSOR_ARCHITECTURE",
+    "HIP_PATH",
     "NUMBER_OF_PROCESSORS",
     "SSL_CERT_FILE",
 ];
@@ -319,8 +327,7 @@ pub(crate) fn pinned_by(backend: Backend, pins: Option<String>) -> Vec<(String, 
             ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned()),
             ("CUDA_VISIBLE_DEVICES", pins),
         ],
-        // Only one mask: masks that act on top of each other hide the wrong card.
-        (Some(pins), Backend::Rocm | Backend::Cpu) => vec![("ROCR_VISIBLE_DEVICES", pins)],
+        (Some(pins), Backend::Rocm | Backend::Cpu) => vec![(crate::os::ROCM_MASK, pins)],
     };
     let owned = variables.into_iter();
     owned

@@ -89,7 +89,7 @@ fn outcome(evidence: &Evidence<'_>) -> (AttemptOutcome, String) {
     if facts.exit == Some(0) {
         return (AttemptOutcome::Succeeded, String::new());
     }
-    if was_killed(facts) && facts.contained.is_some_and(|seen| seen.oom_kills > 0) {
+    if was_killed(facts) && facts.contained.is_some_and(|seen| seen.was_out_of_memory()) {
         return host_oom(facts);
     }
     if !evidence.resident_counts {
@@ -152,7 +152,7 @@ fn was_killed(facts: &Facts) -> bool {
 }
 
 fn host_oom(facts: &Facts) -> (AttemptOutcome, String) {
-    let what = match facts.contained.filter(|seen| seen.oom_kills > 0) {
+    let what = match facts.contained.filter(|seen| seen.was_out_of_memory()) {
         Some(seen) => format!("out of host memory: {}", seen.memory_sentence()),
         None => {
             let peak = facts
@@ -185,7 +185,7 @@ fn failed(evidence: &Evidence<'_>) -> (AttemptOutcome, String) {
         ),
         (Some(137), _) | (None, Some(9)) if facts.oom_kill => host_oom(facts),
         // A part of it was killed, and the program fell over that.
-        _ if facts.contained.is_some_and(|seen| seen.oom_kills > 0) => host_oom(facts),
+        _ if facts.contained.is_some_and(|seen| seen.was_out_of_memory()) => host_oom(facts),
         (Some(137), _) | (None, Some(9)) => {
             let what = "killed (SIGKILL) by something else than sweep; the kernel counts no out-of-memory kill";
             (AttemptOutcome::Failed, said(what.to_owned()))

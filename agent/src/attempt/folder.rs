@@ -102,7 +102,9 @@ impl AttemptFolder {
     /// True for one holder at a time; released when the file is dropped or its process ends.
     pub fn lock(&self) -> Result<Option<File>, DiskError> {
         let path = self.0.join("lock");
-        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let mut options = OpenOptions::new();
+        // Windows locks no file that is open for appending only.
+        let file = options.create(true).read(true).append(true).open(&path);
         let file = file.map_err(DiskError::of("open", &path))?;
         match file.try_lock() {
             Ok(()) => Ok(Some(file)),
@@ -122,7 +124,9 @@ impl AttemptFolder {
     /// Makes the order outlive a power loss.
     pub fn sync_order(&self) -> Result<(), DiskError> {
         let path = self.order();
-        let synced = File::open(&path).and_then(|file| file.sync_all());
+        // Windows syncs what is open for writing.
+        let opened = OpenOptions::new().write(true).open(&path);
+        let synced = opened.and_then(|file| file.sync_all());
         synced.map_err(DiskError::of("write", &path))?;
         durable::sync_folder_of(&path)
     }

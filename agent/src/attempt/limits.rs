@@ -32,6 +32,8 @@ pub struct Contained {
     pub memory_peak: Option<Bytes>,
     /// Processes that the kernel killed because the limit was reached.
     pub oom_kills: u64,
+    /// How often it was refused memory because of that: a Windows kernel kills nothing.
+    pub refused_memory: u64,
     pub process_limit: Option<u32>,
     /// How often a process or thread was refused because of that.
     pub refused: u64,
@@ -41,6 +43,11 @@ pub struct Contained {
 const NEAR: u64 = 32;
 
 impl Contained {
+    #[must_use]
+    pub fn was_out_of_memory(&self) -> bool {
+        self.oom_kills > 0 || self.refused_memory > 0
+    }
+
     /// `its limit of 2048.0 MiB was reached (peak 2048.0 MiB, 1 process killed by the kernel)`
     #[must_use]
     pub fn memory_sentence(&self) -> String {
@@ -58,6 +65,9 @@ impl Contained {
         let peak = self
             .memory_peak
             .map_or_else(String::new, |peak| format!("peak {peak}, "));
+        if self.oom_kills == 0 {
+            return format!("{limit} ({peak}and no more was given)");
+        }
         let processes = if self.oom_kills == 1 {
             "process"
         } else {
@@ -93,6 +103,7 @@ mod tests {
             memory_limit: Some(Bytes(2 << 30)),
             memory_peak: Some(Bytes((2 << 30) - 4096)),
             oom_kills: 1,
+            refused_memory: 0,
             process_limit: Some(64),
             refused: 0,
         };
@@ -110,6 +121,13 @@ mod tests {
         assert!(
             said.ends_with("(peak 1024.0 MiB, 1 process killed by the kernel)"),
             "{said}"
+        );
+        seen.memory_peak = seen.memory_limit;
+        (seen.oom_kills, seen.refused_memory) = (0, 2);
+        assert!(seen.was_out_of_memory());
+        assert_eq!(
+            seen.memory_sentence(),
+            "its limit of 2048.0 MiB was reached (peak 2048.0 MiB, and no more was given)"
         );
         seen.refused = 3;
         assert_eq!(

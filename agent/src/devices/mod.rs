@@ -19,6 +19,8 @@ pub(crate) use held::Owner;
 pub(crate) use join::join;
 pub use recorded::Recorded;
 pub(crate) use sampler::{Attempts, Sampler, Seen};
+#[cfg(windows)]
+pub(crate) use windows::amd_index;
 
 /// One way to learn of GPUs. Calls may take as long as a driver takes: never from an asynchronous task.
 pub trait Watch: Send {

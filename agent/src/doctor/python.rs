@@ -217,6 +217,11 @@ fn fix(part: &str, backend: Backend) -> String {
         "packages" => format!(
             "bash jobs/kit/setup {stack} makes an environment; name its bin/python as `python` in the host's file"
         ),
+        "device" if backend == Backend::Rocm && os::is_services_session() => {
+            "this is session 0, where Windows' services run, and AMD's driver often shows no GPU there: run the agent in \
+             a user's session, with sweep agent install --mode logon-task"
+                .to_owned()
+        }
         "device" => format!(
             "look at the driver, and at PyTorch: it must be built for {stack} (jobs/kit/setup {stack})"
         ),

@@ -94,7 +94,7 @@ pub async fn run(verb: Verb, context: &Context) -> Result<Exit, Error> {
         Verb::Run(args) => serve(&args, context).await,
         Verb::Install(args) => install(&args, context),
         Verb::Uninstall(common) => {
-            common.check()?;
+            common.check_keeper()?;
             common.carry_out(&units::removal("sweep-coordinator"), context)
         }
         Verb::Backup(args) => backup(&args, context),
@@ -114,7 +114,7 @@ pub struct InstallArgs {
 }
 
 fn install(args: &InstallArgs, context: &Context) -> Result<Exit, Error> {
-    args.common.check()?;
+    args.common.check_keeper()?;
     let steps = units::coordinator(&args.common.machine()?, args.listen);
     args.common.carry_out(&steps, context)
 }

@@ -6,7 +6,33 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::windows::Service;
 use crate::error::Error;
+
+#[cfg(windows)]
+use super::scm as services;
+
+/// Where there are none of that kind.
+#[cfg(not(windows))]
+mod services {
+    use super::{Error, Service};
+
+    fn refused<T>() -> Result<T, Error> {
+        Err(Error::Refused("this service is for Windows".to_owned()))
+    }
+
+    pub fn install(_service: &Service) -> Result<bool, Error> {
+        refused()
+    }
+
+    pub fn restart() -> Result<bool, Error> {
+        refused()
+    }
+
+    pub fn remove() -> Result<bool, Error> {
+        refused()
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -37,6 +63,17 @@ pub enum Step {
     Remove {
         path: PathBuf,
     },
+    /// In Windows' own sixteen bits, which its task scheduler reads.
+    WriteWide {
+        path: PathBuf,
+        text: String,
+    },
+    /// Makes a Windows service, or brings it up to date.
+    Service(Service),
+    /// Ends it, if it runs, and starts it.
+    RestartService(&'static str),
+    /// Ends it and takes it away, if there is one.
+    RemoveService(&'static str),
     /// Not with `--root`. Fails the installation unless `may_fail`.
     Run {
         words: Vec<String>,
@@ -65,7 +102,16 @@ impl Step {
                 format!("write {}, if there is none", path.display())
             }
             Self::Write { path, .. } => format!("write {}", path.display()),
+            Self::WriteWide { path, .. } => format!("write {}", path.display()),
             Self::Remove { path } => format!("remove {}", path.display()),
+            Self::Service(service) => format!(
+                "make the service sweep-agent (delayed start, started again when it fails) as {}: {} {}",
+                service.account,
+                service.program.display(),
+                service.words.join(" ")
+            ),
+            Self::RestartService(name) => format!("start the service {name}, anew if it runs"),
+            Self::RemoveService(name) => format!("remove the service {name}, if there is one"),
             Self::Run { words, .. } => format!("run {}", words.join(" ")),
         }
     }
@@ -95,7 +141,7 @@ impl Step {
                 let at = at(root, path);
                 let there = at.exists();
                 if !(there && *keep) {
-                    write(&at, text, *mode).map_err(failed("write", path))?;
+                    write(&at, text.as_bytes(), *mode).map_err(failed("write", path))?;
                     own(path, owner.as_deref(), root)?;
                 }
                 !(there && *keep)
@@ -105,6 +151,16 @@ impl Step {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
                 Err(error) => return Err(failed("remove", path)(error)),
             },
+            Self::WriteWide { path, text } => {
+                let wide = "\u{feff}".chars().chain(text.chars());
+                let wide: Vec<u16> = wide.collect::<String>().encode_utf16().collect();
+                let bytes: Vec<u8> = wide.iter().flat_map(|unit| unit.to_le_bytes()).collect();
+                write(&at(root, path), &bytes, 0).map_err(failed("write", path))?;
+                true
+            }
+            Self::Service(service) => services::install(service)?,
+            Self::RestartService(_) => services::restart()?,
+            Self::RemoveService(_) => services::remove()?,
             Self::Run { words, may_fail } => root.is_none() && call(words, *may_fail)?,
         };
         let mark = if done { "done" } else { "left" };
@@ -116,6 +172,7 @@ fn failed(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Er
     let path = path.display().to_string();
     move |error| {
         let hint = match error.kind() {
+            std::io::ErrorKind::PermissionDenied if cfg!(windows) => " (run it as administrator)",
             std::io::ErrorKind::PermissionDenied => " (run it as root)",
             _ => "",
         };
@@ -159,6 +216,7 @@ fn copy(from: &Path, to: &Path, mode: u32) -> std::io::Result<bool> {
     let beside = to.with_extension("new");
     if !source.is_dir() {
         copy_file(&source, &beside, mode)?;
+        put_aside(to)?;
         fs::rename(&beside, to)?;
         return Ok(true);
     }
@@ -175,6 +233,27 @@ fn copy(from: &Path, to: &Path, mode: u32) -> std::io::Result<bool> {
     fs::rename(&beside, to)?;
     let _ = fs::remove_dir_all(&old);
     Ok(true)
+}
+
+/// Windows replaces no program that runs, but lets it be renamed: shepherds go on with the old one. What of those is
+/// left from before and runs no more is removed.
+#[cfg(windows)]
+fn put_aside(program: &Path) -> std::io::Result<()> {
+    for number in 0..100 {
+        let old = program.with_extension(format!("old{number}"));
+        if !old.exists() || fs::remove_file(&old).is_ok() {
+            return match fs::rename(program, &old) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+                other => other,
+            };
+        }
+    }
+    Err(std::io::Error::other("a hundred older ones still run"))
+}
+
+#[cfg(not(windows))]
+fn put_aside(_program: &Path) -> std::io::Result<()> {
+    Ok(())
 }
 
 fn copy_folder(from: &Path, to: &Path, mode: u32) -> std::io::Result<()> {
@@ -198,7 +277,12 @@ fn copy_file(from: &Path, to: &Path, mode: u32) -> std::io::Result<()> {
     fs::copy(from, to)?;
     let mode = if is_program(from) { 0o755 } else { mode };
     rights(to, mode)?;
-    fs::File::open(to)?.sync_all()
+    // Windows syncs what is open for writing.
+    match fs::OpenOptions::new().append(true).open(to) {
+        Ok(file) => file.sync_all(),
+        // A file without the right to be written, for whoever is not root.
+        Err(_) => fs::File::open(to)?.sync_all(),
+    }
 }
 
 #[cfg(unix)]
@@ -212,7 +296,8 @@ fn is_program(_path: &Path) -> bool {
     false
 }
 
-fn write(path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
+#[cfg_attr(not(unix), allow(unused_variables))]
+fn write(path: &Path, bytes: &[u8], mode: u32) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -223,7 +308,7 @@ fn write(path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode & 0o600);
     let mut file = options.open(&beside)?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(bytes)?;
     file.sync_all()?;
     rights(&beside, mode)?;
     fs::rename(&beside, path)

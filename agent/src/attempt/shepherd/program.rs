@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use crate::attempt::AttemptFolder;
 use crate::attempt::order::Order;
-use crate::os::{Program, Reins};
+use crate::os::{self, Program, Reins};
 use crate::trust::SECRETS;
 
 /// The error says what was wrong and what to do.
@@ -57,15 +57,21 @@ pub(crate) fn passed(
 ) -> Vec<(OsString, OsString)> {
     let wanted = |variable: &str| {
         names.iter().any(|name| match name.strip_suffix('*') {
-            Some(begin) => variable.starts_with(begin),
-            None => variable == name,
+            Some(begin) => variable
+                .get(..begin.len())
+                .is_some_and(|start| os::same_variable(start, begin)),
+            None => os::same_variable(variable, name),
         })
     };
     own.filter(|(name, _)| {
         name.to_str()
-            .is_some_and(|name| wanted(name) && !SECRETS.contains(&name))
+            .is_some_and(|name| wanted(name) && !is_secret(name))
     })
     .collect()
+}
+
+fn is_secret(name: &str) -> bool {
+    SECRETS.iter().any(|secret| os::same_variable(secret, name))
 }
 
 fn secrets(

@@ -29,7 +29,7 @@ pub fn read() -> Raw {
     }
 }
 
-fn adapters() -> Vec<Adapter> {
+pub fn adapters() -> Vec<Adapter> {
     // SAFETY: no arguments but the interface that is asked for.
     let Ok(factory) = (unsafe { CreateDXGIFactory1::<IDXGIFactory1>() }) else {
         return Vec::new();

@@ -48,19 +48,32 @@ pub struct Adapter {
 #[must_use]
 pub fn look(raw: &Raw) -> Look {
     let mut look = Look::default();
-    for adapter in &raw.adapters {
-        let backend = match adapter.vendor {
-            AMD => Backend::Rocm,
-            // NVIDIA's are found by NVML, under ids of their own: here they would be there twice.
-            _ => continue,
-        };
-        if adapter.software || adapter.dedicated < LEAST {
-            continue;
-        }
-        look.answered.insert(backend);
-        look.found.push(found(raw, adapter, backend, &look.found));
+    for (_, adapter) in cards(&raw.adapters) {
+        look.answered.insert(Backend::Rocm);
+        let found = found(raw, adapter, Backend::Rocm, &look.found);
+        look.found.push(found);
     }
     look
+}
+
+/// AMD's cards, each with its place among all adapters of AMD: HIP counts a processor's graphics too. NVIDIA's are
+/// found by NVML, under ids of their own: here they would be there twice.
+fn cards(adapters: &[Adapter]) -> impl Iterator<Item = (usize, &Adapter)> {
+    let of_amd = adapters
+        .iter()
+        .filter(|one| one.vendor == AMD && !one.software);
+    of_amd.enumerate().filter(|(_, one)| one.dedicated >= LEAST)
+}
+
+/// The place that [`cards`] gives to the card with this id.
+#[must_use]
+pub fn amd_index(adapters: &[Adapter], id: &str) -> Option<usize> {
+    let raw = Raw {
+        adapters: adapters.to_vec(),
+        ..Raw::default()
+    };
+    let at = look(&raw).found.iter().position(|one| one.is(id))?;
+    cards(adapters).nth(at).map(|(index, _)| index)
 }
 
 fn found(raw: &Raw, adapter: &Adapter, backend: Backend, before: &[Found]) -> Found {
@@ -187,6 +200,17 @@ mod tests {
         let now = &look.found[0].now;
         assert_eq!((now.memory, &now.processes), (None, &None));
         assert!(now.trouble.as_ref().unwrap().contains("GPU Adapter Memory"));
+    }
+
+    #[test]
+    fn a_card_has_its_place_behind_the_processors_graphics() {
+        let mut all = raw().adapters;
+        assert_eq!(amd_index(&all, "pci-1002-747e-0"), Some(0));
+        let mut graphics = all[0].clone();
+        (graphics.device, graphics.dedicated) = (0x164e, 512 << 20);
+        all.insert(0, graphics);
+        assert_eq!(amd_index(&all, "pci-1002-747e-0"), Some(1));
+        assert_eq!(amd_index(&all, "pci-1002-164e-0"), None);
     }
 
     #[test]

@@ -24,6 +24,13 @@ pub fn open() -> Option<Box<dyn Watch>> {
     Some(Box::new(Windows))
 }
 
+/// The place of an AMD card among all of AMD's, by its id. Of another system's cards there is none.
+#[cfg(windows)]
+#[must_use]
+pub fn amd_index(id: &str) -> Option<usize> {
+    facts::amd_index(&calls::adapters(), id)
+}
+
 #[cfg(windows)]
 struct Windows;
 

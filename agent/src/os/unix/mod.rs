@@ -16,7 +16,7 @@ use std::fs;
 use std::io;
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use access::{device_files, everybody_may_read, is_root_on_anothers, may_write};
 pub use groups::{Grounds, Group};
@@ -27,6 +27,27 @@ pub use memory::{memory_limit, oom_kills};
 pub use pin::gpu_pin;
 pub use processes::{end_leftovers, has_variable, program_of};
 pub use reins::{Program, Reins};
+
+/// The variable that shows a program of ROCm its cards. Only this one: masks that act on top of each other hide the
+/// wrong card.
+pub const ROCM_MASK: &str = "ROCR_VISIBLE_DEVICES";
+
+/// Names of variables are what they are, letter by letter.
+#[must_use]
+pub fn same_variable(one: &str, other: &str) -> bool {
+    one == other
+}
+
+/// Without links and dots.
+pub fn absolute(path: &Path) -> io::Result<PathBuf> {
+    fs::canonicalize(path)
+}
+
+/// A session of services that sees less than a user's is Windows' own.
+#[must_use]
+pub fn is_services_session() -> bool {
+    false
+}
 
 /// A folder that only its owner can look into; parents too, where they are missing.
 pub fn private_folder(path: &Path) -> io::Result<()> {

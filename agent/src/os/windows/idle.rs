@@ -1,21 +1,18 @@
 //! How long nobody has touched this machine: Windows tells a session about its own keyboard and mouse, and a service,
 //! which has a session without them, nothing.
-#![allow(unsafe_code, reason = "two calls of the system without a safe binding")]
+#![allow(unsafe_code, reason = "Windows' own calls have no safe form")]
 
 use std::time::Duration;
 
-use windows::Win32::System::RemoteDesktop::ProcessIdToSessionId;
 use windows::Win32::System::SystemInformation::GetTickCount;
 use windows::Win32::UI::Input::KeyboardAndMouse::{GetLastInputInfo, LASTINPUTINFO};
 
+use super::is_services_session;
 use crate::os::Idle;
 
 #[must_use]
 pub fn idle() -> Idle {
-    let mut session = 0;
-    // SAFETY: `session` outlives the call.
-    let told = unsafe { ProcessIdToSessionId(std::process::id(), &raw mut session) };
-    if told.is_err() || session == 0 {
+    if is_services_session() {
         return Idle::Unknown(
             "a Windows service is not told about keyboard and mouse; install with --mode logon-task, or give `away` hours"
                 .to_owned(),

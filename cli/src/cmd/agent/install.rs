@@ -7,12 +7,13 @@ use agent::config::hostname;
 
 use crate::context::Context;
 use crate::error::{Error, Exit};
-use crate::install::{Common, units};
+use crate::install::windows::Mode;
+use crate::install::{Common, units, windows};
 
 /// Install the agent of this host as a service and start it; again to upgrade it, attempts go on
 ///
 /// As root: copies this program and its kit to /usr, makes a user, a host file (/etc/sweep/agent.toml, if there is none)
-/// and the systemd unit.
+/// and the systemd unit. On Windows as administrator: to Program Files and ProgramData, and a service or a task.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Join token of a coordinator with TLS; other users of this machine see it in the list of processes
@@ -21,6 +22,9 @@ pub struct Args {
     /// File with the join token
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// What starts the agent; logon-task is for Windows, where services do not reach the GPU
+    #[arg(long, value_name = "MODE", default_value = "service")]
+    pub mode: Mode,
     #[command(flatten)]
     pub common: Common,
 }
@@ -70,6 +74,22 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Error> {
         proto::token::Token::parse(token)
             .map_err(|error| Error::BadInput(format!("failed to use the join token: {error}")))?;
     }
+    if cfg!(windows) {
+        let machine = args.common.windows_machine(args.mode)?;
+        let steps = windows::agent(&windows::Agent {
+            machine: &machine,
+            coordinator,
+            host: &hostname(),
+            token: token.as_deref(),
+            mode: args.mode,
+        });
+        return args.common.carry_out(&steps, context);
+    }
+    if args.mode == Mode::LogonTask {
+        return Err(Error::BadInput(
+            "--mode logon-task is for Windows".to_owned(),
+        ));
+    }
     let machine = args.common.machine()?;
     let steps = units::agent(&units::Agent {
         machine: &machine,
@@ -82,6 +102,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Error> {
 
 pub fn uninstall(args: &UninstallArgs, context: &Context) -> Result<Exit, Error> {
     args.common.check()?;
-    args.common
-        .carry_out(&units::removal("sweep-agent"), context)
+    let steps = match cfg!(windows) {
+        true => windows::removal(),
+        false => units::removal("sweep-agent"),
+    };
+    args.common.carry_out(&steps, context)
 }

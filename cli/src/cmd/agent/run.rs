@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
 use crate::error::{Error, Exit};
-use crate::service::Told;
+use crate::service::{Told, Under};
 use crate::signals::Asked;
 use crate::{access, embedded, local, out};
 
@@ -46,6 +46,9 @@ pub struct Args {
     /// Name of the host in the fleet file
     #[arg(long, value_name = "NAME", requires = "fleet")]
     pub host: Option<String>,
+    /// Who starts it: what `agent install` writes down for Windows
+    #[arg(long, hide = true)]
+    pub under: Option<Under>,
 }
 
 pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
