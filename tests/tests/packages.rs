@@ -21,16 +21,20 @@ with gzip.open(sys.argv[sys.argv.index("--out") + 1], "wt") as file:
 print(json.dumps({"seconds": 0.1, "versions": {"torch": "9.9"}, "doubts": []}))
 "#;
 
-fn host(room: &Room, coordinator: &Coordinator, name: &str, has: &str) -> Agent {
+/// Its file; whether its Python has bitsandbytes.
+fn described(name: &str, has: &str) -> Host {
     let device = "[[device]]\nkind = \"gpu\"\nid = \"GPU-1\"\nname = \"NVIDIA A10\"\nbackend = \"cuda\"\n\
                   usable = \"22 GiB\"\n";
-    let host = Host {
+    Host {
         devices: device.to_owned(),
         more: "pass_env = [\"HAS\"]\n".to_owned(),
         env: vec![("HAS".to_owned(), has.to_owned())],
         ..Host::new(name, 1)
-    };
-    let agent = host.agent(room, &coordinator.url);
+    }
+}
+
+fn host(room: &Room, coordinator: &Coordinator, name: &str, has: &str) -> Agent {
+    let agent = described(name, has).agent(room, &coordinator.url);
     until("its Python was looked at", SOON, || {
         let shown = coordinator.sweep(room, &["host", "show", name, "--json"]);
         shown.json()["rehearses"].is_string()
@@ -95,4 +99,29 @@ fn four_bits_wait_for_a_host_that_has_bitsandbytes() {
     all_succeeded(&document);
     let hosts: Vec<&Value> = attempts(&document).iter().map(|one| &one["host"]).collect();
     assert_eq!(hosts, ["with"]);
+}
+
+/// A fresh host is not tried with what it may lack while its agent is still looking.
+#[test]
+fn nothing_starts_on_a_python_that_is_still_being_looked_at() {
+    let room = Room::new();
+    room.program("rehearse.py", KIT);
+    room.program("train.py", "print('trained')\n");
+    let slow = room.file("slow", "");
+    let mut coordinator = Coordinator::prepared(&room, &room.data());
+    coordinator.words(&["--settle", "200ms"]);
+    coordinator.start_again();
+    let _agent = described("fresh", "no").agent(&room, &coordinator.url);
+    let kit = r#"["{python}", "{kit}/train.py"]"#;
+    let sweep = coordinator.submit(&room, &sweep_file(&room, "early", "nf4", kit));
+    let code = || {
+        let said = coordinator.sweep(&room, &["why", &format!("{sweep}/1/train"), "--json"]);
+        said.json()["code"].clone()
+    };
+    until("it waits for the look", SOON, || {
+        code() == "packages_unknown"
+    });
+    std::fs::remove_file(slow).expect("the look goes on");
+    until("the host lacks it", SOON, || code() == "missing_label");
+    assert!(attempts(&coordinator.show(&room, &sweep)).is_empty());
 }

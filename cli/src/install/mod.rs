@@ -122,9 +122,14 @@ impl Common {
             out::document(context, &shown, |shown| shown.join("\n"))?;
             return Ok(Exit::DONE);
         }
+        let mut done = Vec::new();
         for step in steps {
             let said = step.carry_out(self.root.as_deref())?;
             out::note(context, &said);
+            done.push(said);
+        }
+        if context.json {
+            out::json(&done)?;
         }
         Ok(Exit::DONE)
     }

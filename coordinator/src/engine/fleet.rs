@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use vram::{Bytes, DeviceClass};
 
 use super::Stack;
+use super::rehearsals::LOOKING;
 
 /// Silent for so many heartbeats: no new work goes there until it is heard of again.
 const SILENT_AFTER: u32 = 3;
@@ -41,6 +42,8 @@ pub struct Host {
     pub faults: BTreeMap<String, u32>,
     /// Whether it can rehearse.
     pub stack: Stack,
+    /// What its Python had in the session before counts until its agent has looked again.
+    recalled: bool,
 }
 
 #[derive(Clone)]
@@ -69,6 +72,7 @@ impl Host {
         Self {
             labels: labels(&record, &stack),
             stack,
+            recalled: false,
             class_names: classes.iter().map(proto::convert::host_class).collect(),
             classes,
             record,
@@ -92,7 +96,14 @@ impl Host {
     pub fn recall_packages(&mut self, before: &Stack) {
         if matches!(self.stack, Stack::Looking(_)) {
             self.labels = labels(&self.record, before);
+            self.recalled = !matches!(before, Stack::Looking(_));
         }
+    }
+
+    /// Nobody knows yet which packages its Python has, and somebody is finding out.
+    pub fn packages_unknown(&self, now: Instant) -> bool {
+        !self.recalled
+            && matches!(self.stack, Stack::Looking(since) if now.duration_since(since) < LOOKING)
     }
 
     /// Stops listening to the session that speaks for the host, if there is one.

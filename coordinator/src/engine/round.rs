@@ -176,6 +176,7 @@ impl State {
             up: host.is_up(now, self.timing.heartbeat),
             drained: host.record.drained,
             labels: &host.labels,
+            packages_unknown: host.packages_unknown(now),
             class: host.class(),
             devices: devices.collect(),
         }

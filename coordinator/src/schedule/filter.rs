@@ -24,6 +24,7 @@ pub(super) enum Block {
     Reserved,
     NotAlone,
     Busy,
+    PackagesUnknown,
     HeldByOthers,
     Owner,
     Missing,
@@ -110,6 +111,9 @@ pub(super) fn admit_device(
     if !device.live {
         return Err(standing(device));
     }
+    if shape.packaged && device.on.packages_unknown {
+        return Err(Block::PackagesUnknown);
+    }
     let alone = size.judge(false, device.free);
     if !acceptable(shape, alone) || device.free == Bytes::ZERO {
         return Err(too_little(shape, size, device));
@@ -180,6 +184,7 @@ pub(super) fn tell(
             device: name,
             why: device.view.missing.unwrap_or_default().to_owned(),
         },
+        Block::PackagesUnknown => WaitReason::PackagesUnknown { host },
         Block::Owner => WaitReason::OwnerPresent {
             host,
             device: name,

@@ -29,6 +29,8 @@ pub(super) struct Shape<'s> {
     pub prefer: Option<&'s str>,
     pub avoid: &'s [(String, String)],
     pub group: Option<GroupId>,
+    /// Not for a Python without a certain package.
+    pub packaged: bool,
     /// What would tell its size is on its way.
     pub rehearsal: Option<Rehearsal<'s>>,
     pub need: NeedId,
@@ -55,6 +57,10 @@ impl<'s> Shape<'s> {
             prefer: job.prefer,
             avoid: job.avoid,
             group: job.group,
+            packaged: job
+                .require
+                .iter()
+                .any(|label| label.starts_with("package:")),
             rehearsal: job.rehearsal,
             need: job.need,
             own: row(job.need),

@@ -38,6 +38,10 @@ pub enum WaitReason {
         device: String,
         why: String,
     },
+    /// A host is finding out what its Python has.
+    PackagesUnknown {
+        host: String,
+    },
     /// `dataset:NAME` and `model:NAME` are labels, too.
     MissingLabel {
         label: String,
@@ -172,6 +176,7 @@ impl WaitReason {
             Self::Quarantined { .. } => "quarantined",
             Self::Missing { .. } => "missing",
             Self::OwnerPresent { .. } => "owner_present",
+            Self::PackagesUnknown { .. } => "packages_unknown",
             Self::MissingLabel { .. } => "missing_label",
             Self::NoDevice { .. } => "no_device",
             Self::TooFewDevices { .. } => "too_few_devices",
@@ -221,6 +226,12 @@ impl fmt::Display for WaitReason {
             }
             Self::OwnerPresent { host, device, why } => {
                 write!(out, "{host} {device} is left to its owner: {why}")
+            }
+            Self::PackagesUnknown { host } => {
+                write!(
+                    out,
+                    "{host} is finding out whether its Python has what this recipe needs"
+                )
             }
             Self::MissingLabel { label, host } => {
                 match host {

@@ -71,6 +71,8 @@ pub struct HostView<'a> {
     pub up: bool,
     pub drained: bool,
     pub labels: &'a BTreeSet<String>,
+    /// Its agent is finding out what its Python has: the labels `package:NAME` say what it may have.
+    pub packages_unknown: bool,
     /// Its class as people name it; comparisons go by the device's `class_name`.
     pub class: &'a str,
     pub devices: Vec<DeviceView<'a>>,

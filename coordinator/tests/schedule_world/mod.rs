@@ -367,6 +367,7 @@ impl World {
             up: !host.down,
             drained: host.drained,
             labels: &host.labels,
+            packages_unknown: false,
             class: "class",
             devices: host.devices.iter().map(device).collect(),
         }

@@ -27,7 +27,7 @@ pub const WORKSPACE: Bytes = Bytes(8_519_680);
 /// For a model of some forty layers on two slow cores it takes a minute.
 const TIME_LIMIT: Duration = Duration::from_secs(900);
 /// A host says within this whether it can rehearse, or jobs go on without.
-const LOOKING: Duration = Duration::from_secs(60);
+pub(in crate::engine) const LOOKING: Duration = Duration::from_secs(60);
 /// A host that is out of reach for so long is not waited for.
 const OUT_OF_REACH: Duration = Duration::from_secs(60);
 /// After a failure that another try may mend, on the same host.
