@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use super::facts::Why;
 use super::watch::{Follow, Note, Origin};
 use crate::config::HostConfig;
-use crate::devices::Owner;
+use crate::devices::{Owner, Told};
 use crate::folder::AgentFolder;
 use crate::os::{Grounds, Group};
 use crate::recording::Offering;
@@ -263,6 +263,18 @@ impl crate::devices::Attempts for Attempts {
         running
             .flat_map(|one| one.devices.clone().unwrap_or_else(|| all().collect()))
             .collect()
+    }
+
+    /// Of one that was found and does not say which device it has nothing is known.
+    fn tell(&self, told: &Told) {
+        let on_it = |one: &&Held| {
+            let devices = one.devices.iter().flatten();
+            !one.flags.ended.load(Ordering::Relaxed)
+                && devices.into_iter().any(|id| *id == told.device)
+        };
+        for held in self.lock().values().filter(on_it) {
+            let _ = held.notes.send(Note::Fault(told.clone()));
+        }
     }
 
     fn owner(&self, pid: u32) -> Owner {
