@@ -31,6 +31,7 @@ fn other_card() -> Value {
     let mut other = card(0);
     (other["id"], other["now"]["id"]) = (json!(OTHER), json!(OTHER));
     other["pci"] = json!("0000:0c:00.0");
+    other["name"] = json!("NVIDIA GeForce RTX 3060 Ti");
     other
 }
 
@@ -204,10 +205,14 @@ fn on_both_cards(coordinator: &Coordinator, room: &Room) -> (String, [String; 2]
         let document = coordinator.show(room, &sweep);
         let of = |card: &str| -> Option<String> {
             let all = attempts(&document);
-            let on = |one: &&&Value| one["devices"][0] == card;
+            let on = |one: &&&Value| {
+                one["device"]
+                    .as_str()
+                    .is_some_and(|device| device.contains(card))
+            };
             Some(all.iter().find(on)?["id"].as_str()?.to_owned())
         };
-        ids = [CARD, OTHER].into_iter().filter_map(of).collect();
+        ids = ["3070", "3060"].into_iter().filter_map(of).collect();
         ids.len() == 2 && ids.iter().all(|id| !attempt_processes(id).is_empty())
     });
     (sweep, [ids[0].clone(), ids[1].clone()])

@@ -236,11 +236,19 @@ impl Attempts {
         }
     }
 
-    /// Whether this process belongs to an attempt of this agent: its environment says so.
+    /// Whether this process belongs to an attempt of this agent: its environment or its
+    /// control group says so.
     fn owns(&self, pid: u32) -> Option<bool> {
         let folder = self.setting.folder.attempts();
         let start = format!("SWEEP_REPORT={}", folder.display());
-        crate::os::has_variable(pid, &start)
+        match crate::os::has_variable(pid, &start) {
+            // It may have dropped its environment; it cannot leave its group.
+            Some(false) => Some(crate::os::is_in_group(
+                pid,
+                &self.setting.folder.group_name(),
+            )),
+            said => said,
+        }
     }
 
     fn count_again(&self) {

@@ -94,6 +94,10 @@ pub fn has_variable(_pid: u32, _start: &str) -> Option<bool> {
     None
 }
 
+pub fn is_in_group(_pid: u32, _begin: &str) -> bool {
+    false
+}
+
 pub fn program_of(_pid: u32) -> Option<String> {
     None
 }
