@@ -185,12 +185,7 @@ async fn sampler(setting: &Setting, attempts: &Attempts) -> Sampler {
         tracing::warn!("a GPU driver does not answer: what others hold is not measured");
         return Sampler::none();
     };
-    let sampler = Sampler::start(
-        &config.devices,
-        watch,
-        attempts.clone(),
-        setting.evictions.clone(),
-    );
+    let sampler = Sampler::start(&config.devices, watch, attempts.clone());
     let mut seen = sampler.seen();
     let first = seen.wait_for(|seen| *seen != Seen::default());
     if tokio::time::timeout(FIRST_SAMPLE, first).await.is_err() {

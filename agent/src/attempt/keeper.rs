@@ -16,8 +16,8 @@ use tokio_util::task::TaskTracker;
 use super::facts::Why;
 use super::watch::{Follow, Note, Origin};
 use crate::config::HostConfig;
-use crate::devices::Owner;
-use crate::evict::Evictions;
+use crate::devices::{Owner, Told};
+use crate::evict::{Evictable, Evictions};
 use crate::folder::AgentFolder;
 use crate::os::{Grounds, Group};
 use crate::recording::Offering;
@@ -238,11 +238,19 @@ impl Attempts {
         }
     }
 
-    /// Whether this process belongs to an attempt of this agent: its environment says so.
+    /// Whether this process belongs to an attempt of this agent: its environment or its
+    /// control group says so.
     fn owns(&self, pid: u32) -> Option<bool> {
         let folder = self.setting.folder.attempts();
         let start = format!("SWEEP_REPORT={}", folder.display());
-        crate::os::has_variable(pid, &start)
+        match crate::os::has_variable(pid, &start) {
+            // It may have dropped its environment; it cannot leave its group.
+            Some(false) => Some(crate::os::is_in_group(
+                pid,
+                &self.setting.folder.group_name(),
+            )),
+            said => said,
+        }
     }
 
     fn count_again(&self) {
@@ -265,6 +273,26 @@ impl crate::devices::Attempts for Attempts {
         running
             .flat_map(|one| one.devices.clone().unwrap_or_else(|| all().collect()))
             .collect()
+    }
+
+    /// Of one that was found and does not say which device it has nothing is known.
+    fn gives_way(&self, program: &str) -> Option<usize> {
+        self.setting.evictions.rule_for(program)
+    }
+
+    fn found(&self, evictable: Evictable) {
+        self.setting.evictions.found(evictable);
+    }
+
+    fn tell(&self, told: &Told) {
+        let on_it = |one: &&Held| {
+            let devices = one.devices.iter().flatten();
+            !one.flags.ended.load(Ordering::Relaxed)
+                && devices.into_iter().any(|id| *id == told.device)
+        };
+        for held in self.lock().values().filter(on_it) {
+            let _ = held.notes.send(Note::Fault(told.clone()));
+        }
     }
 
     fn owner(&self, pid: u32) -> Owner {

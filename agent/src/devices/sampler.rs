@@ -1,5 +1,6 @@
 //! Watches the cards while the agent runs, on a thread of its own, because a driver may take its time: what others hold,
-//! which card does not answer any more, what the driver reports. Ends no attempt and decides nothing.
+//! which card does not answer any more, what the driver reports. Tells attempts what concerns them; ends none and decides
+//! nothing: that is in `round`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,27 +11,31 @@ use proto::v1::{DeviceState, HostInfo};
 use tokio::sync::watch;
 use vram::Bytes;
 
-use super::held::{Owner, evictable, held};
-use super::{Look, Watch};
+use super::Watch;
+use super::fault::Told;
+use super::held::Owner;
+use super::round::Rounds;
+use crate::clock;
 use crate::config::{DeviceConfig, DeviceKind};
-use crate::evict::{Evictable, Evictions};
+use crate::evict::Evictable;
 
 /// Between two samples.
 const PAUSE: Duration = Duration::from_secs(2);
 /// How soon the thread notices that it is to end.
 const NAP: Duration = Duration::from_millis(100);
-/// Smaller changes are noise, and each change makes the coordinator look again.
-const GRAIN: u64 = 1 << 20;
 
 /// What is seen of one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     pub held: Bytes,
-    /// As much of it is given back when a job needs it.
+    /// As much of it is given back when a job needs it, by these rules.
     pub evictable: Bytes,
+    pub rules: BTreeSet<usize>,
     pub holders: String,
     /// Why it cannot be used; empty: it can.
     pub missing: String,
+    /// Some of what is held is nobody's, and did not come back after an attempt.
+    pub stuck: bool,
 }
 
 impl State {
@@ -45,6 +50,11 @@ impl State {
 pub struct Seen(BTreeMap<String, State>);
 
 impl Seen {
+    #[must_use]
+    pub fn of(states: BTreeMap<String, State>) -> Self {
+        Self(states)
+    }
+
     /// What a heartbeat says of a device.
     #[must_use]
     pub fn state(&self, device: &DeviceConfig) -> DeviceState {
@@ -64,6 +74,27 @@ impl Seen {
         }
     }
 
+    #[must_use]
+    pub fn evictable(&self) -> Evictable {
+        let some = self.0.iter().filter(|(_, one)| one.evictable > Bytes::ZERO);
+        let what = |one: &State| (one.evictable, one.rules.clone());
+        some.map(|(id, one)| (id.clone(), what(one))).collect()
+    }
+
+    fn log_changes(&self, next: &Self) {
+        for (id, state) in &next.0 {
+            let before = self.0.get(id).cloned().unwrap_or_default();
+            if state.stuck && !before.stuck {
+                tracing::warn!(device = id, "held by {}", state.holders);
+            } else if before.stuck && !state.stuck && state.missing.is_empty() {
+                tracing::info!(device = id, "its memory came back");
+            }
+            if before.missing.is_empty() && !state.missing.is_empty() {
+                tracing::warn!(device = id, "missing: {}", state.missing);
+            }
+        }
+    }
+
     /// The same for a registration, so that nothing is placed on what was true long ago.
     pub fn apply(&self, info: &mut HostInfo, devices: &[DeviceConfig]) {
         for (said, device) in info.devices.iter_mut().zip(devices) {
@@ -79,6 +110,12 @@ pub trait Attempts: Send {
     /// Devices that an attempt has now.
     fn devices(&self) -> BTreeSet<String>;
     fn owner(&self, pid: u32) -> Owner;
+    /// Which of the owner's rules this program gives its memory back by.
+    fn gives_way(&self, program: &str) -> Option<usize>;
+    /// What can be asked for.
+    fn found(&self, evictable: Evictable);
+    /// What those on a device are to know of it.
+    fn tell(&self, told: &Told);
 }
 
 pub struct Sampler {
@@ -101,7 +138,6 @@ impl Sampler {
         devices: &[DeviceConfig],
         mut watch: Box<dyn Watch>,
         attempts: impl Attempts + 'static,
-        evictions: Evictions,
     ) -> Self {
         let devices: Vec<DeviceConfig> = devices
             .iter()
@@ -115,15 +151,21 @@ impl Sampler {
         let over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&over);
         let sample = move || {
-            let mut last = Seen::default();
+            let (begin, mut last) = (clock::monotonic(), Seen::default());
+            let mut rounds = Rounds::new(devices);
             while !ends.load(Ordering::Relaxed) {
                 let look = watch.look();
-                for fault in watch.faults() {
+                let faults = watch.faults();
+                for fault in &faults {
                     tracing::warn!(device = fault.id, "the driver reports {}", fault.what);
                 }
-                let (seen, evictable) = sample(&devices, &look, &attempts, &evictions, &last);
-                last = seen;
-                evictions.found(evictable);
+                let (next, told) = rounds.next(&look, &faults, &attempts, begin.elapsed());
+                for one in &told {
+                    attempts.tell(one);
+                }
+                attempts.found(next.evictable());
+                last.log_changes(&next);
+                last = next;
                 tell.send_if_modified(|seen| {
                     let changed = *seen != last;
                     seen.clone_from(&last);
@@ -153,169 +195,5 @@ impl Sampler {
 impl Drop for Sampler {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-    }
-}
-
-fn sample(
-    devices: &[DeviceConfig],
-    look: &Look,
-    attempts: &impl Attempts,
-    evictions: &Evictions,
-    last: &Seen,
-) -> (Seen, Evictable) {
-    let busy = attempts.devices();
-    let mut all = Evictable::new();
-    let mut state = |device: &DeviceConfig| {
-        let before = last.0.get(&device.id).cloned().unwrap_or_else(|| State {
-            held: device.held,
-            ..State::default()
-        });
-        let Some(found) = look.found.iter().find(|found| found.is(&device.id)) else {
-            let why = look.troubles.first().map(|trouble| trouble.what.clone());
-            return State {
-                missing: why.unwrap_or_else(|| GONE.to_owned()),
-                holders: String::new(),
-                ..before
-            };
-        };
-        let owner = |pid| attempts.owner(pid);
-        let (bytes, rules) = evictable(&found.now, owner, |name| evictions.rule_for(name));
-        if bytes > Bytes::ZERO {
-            all.insert(device.id.clone(), (bytes, rules));
-        }
-        let held = held(&found.now, owner, busy.contains(&device.id), before.held);
-        State {
-            held: Bytes(held.bytes.0.next_multiple_of(GRAIN)),
-            evictable: bytes.min(held.bytes),
-            holders: held.holders,
-            missing: String::new(),
-        }
-    };
-    let seen = devices
-        .iter()
-        .map(|device| (device.id.clone(), state(device)))
-        .collect();
-    (Seen(seen), all)
-}
-
-const GONE: &str = "the driver does not show it any more: it may have fallen off the bus; look at `dmesg`, at its seat and its power";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::HostFile;
-
-    const TI: &str = "GPU-5b2a6f01-0000-1111-2222-333344445555";
-
-    /// An attempt has this device, with these processes.
-    struct Ours(&'static [&'static str], &'static [u32]);
-
-    impl Attempts for Ours {
-        fn devices(&self) -> BTreeSet<String> {
-            self.0.iter().map(|id| (*id).to_owned()).collect()
-        }
-
-        fn owner(&self, pid: u32) -> Owner {
-            if self.1.contains(&pid) {
-                Owner::Ours
-            } else {
-                Owner::Stranger
-            }
-        }
-    }
-
-    fn nobody() -> Evictions {
-        Evictions::new(Vec::new())
-    }
-
-    fn desktop() -> Look {
-        serde_json::from_str(include_str!("../../tests/devices/desktop.json")).unwrap()
-    }
-
-    fn devices(look: &Look, held: &str) -> Vec<DeviceConfig> {
-        let text = format!("[[device]]\nkind = \"gpu\"\nid = \"{TI}\"\n{held}");
-        let mut file = HostFile::parse(&text).unwrap();
-        super::super::join(&mut file, look);
-        file.resolve().unwrap().devices
-    }
-
-    #[test]
-    fn strangers_hold_and_our_own_do_not() {
-        let look = desktop();
-        let devices = devices(&look, "");
-        let seen = sample(
-            &devices,
-            &look,
-            &Ours(&[], &[]),
-            &nobody(),
-            &Seen::default(),
-        )
-        .0;
-        let state = seen.state(&devices[0]);
-        assert_eq!(state.held_bytes, 1 << 30);
-        assert_eq!(
-            state.holders,
-            "Ollama 512 MiB, firefox (browser) 300 MiB, Xorg (desktop) 200 MiB"
-        );
-        // 5120 is ours now: what is left are the desktop and the browser.
-        let seen = sample(&devices, &look, &Ours(&[TI], &[5120]), &nobody(), &seen).0;
-        assert_eq!(seen.state(&devices[0]).held_bytes, 512 << 20);
-    }
-
-    #[test]
-    fn the_owners_figure_is_the_least() {
-        let look = desktop();
-        let devices = devices(&look, "held = \"3 GiB\"");
-        let seen = sample(
-            &devices,
-            &look,
-            &Ours(&[], &[]),
-            &nobody(),
-            &Seen::default(),
-        )
-        .0;
-        assert_eq!(seen.state(&devices[0]).held_bytes, 3 << 30);
-    }
-
-    #[test]
-    fn a_card_that_goes_is_missing_and_one_that_returns_is_not() {
-        let look = desktop();
-        let devices = devices(&look, "");
-        let here = sample(
-            &devices,
-            &look,
-            &Ours(&[], &[]),
-            &nobody(),
-            &Seen::default(),
-        )
-        .0;
-        let mut without = look.clone();
-        without.found.clear();
-        let gone = sample(&devices, &without, &Ours(&[], &[]), &nobody(), &here).0;
-        assert!(
-            gone.state(&devices[0])
-                .missing
-                .contains("fallen off the bus")
-        );
-        let back = sample(&devices, &look, &Ours(&[], &[]), &nobody(), &gone).0;
-        assert_eq!(back, here);
-    }
-
-    #[test]
-    fn what_is_given_back_when_asked_is_not_held() {
-        let look = desktop();
-        let devices = devices(&look, "");
-        let rule = toml::from_str::<crate::evict::EvictFile>("ollama = 'http://127.0.0.1:1'");
-        let evictions = Evictions::new(vec![rule.unwrap().resolve().unwrap()]);
-        let ours = Ours(&[], &[]);
-        let (seen, evictable) = sample(&devices, &look, &ours, &evictions, &Seen::default());
-        let state = seen.state(&devices[0]);
-        assert_eq!(state.held_bytes, 512 << 20, "the desktop and the browser");
-        assert!(
-            state.holders.starts_with("Ollama 512 MiB"),
-            "{}",
-            state.holders
-        );
-        assert_eq!(evictable[TI].0, Bytes(512 << 20));
     }
 }
