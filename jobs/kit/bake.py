@@ -5,10 +5,9 @@
 The settings are in `baking/settings.py`, the form of a case in `baking/cases.py`. Each answer is kept in
 $SWEEP_DIR/cases-bake.jsonl as it comes, so a bake that was killed goes on with the case it was at. Errors of a server,
 timeouts and prompts that do not fit end the bake with a code of their own and are never misses. Exit codes: 0; 64
-arguments, 65 a file of cases, 66 a file, adapter or model that is not there, 69 a package, or a server that cannot be
-reached or fails, 75 asked to stop, 78 a setting, or a prompt that was trimmed or does not fit; and those of failures.py.
+arguments, 65 a file of cases, 66 a file, adapter or model that is not there, 68 a server that cannot be reached or
+fails, 69 a package, 75 asked to stop, 78 a setting, or a prompt that was trimmed or does not fit; and those of failures.py.
 """
-import argparse
 import os
 import sys
 
@@ -24,13 +23,8 @@ from baking.journal import Journal
 from baking.models import CANDIDATE, INCUMBENT
 
 
-class _Arguments(argparse.ArgumentParser):
-    def error(self, message):
-        raise failures.Failure("usage", f"{message}; {self.format_usage().strip()}", failures.USAGE)
-
-
 def main(arguments):
-    parser = _Arguments(prog="bake.py")
+    parser = failures.Arguments(prog="bake.py")
     parser.add_argument("--adapter", metavar="FOLDER_OR_MODEL", help="instead of the result of the train job")
     given = parser.parse_args(arguments)
     stop = sweep_report.Stop()

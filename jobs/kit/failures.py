@@ -3,19 +3,22 @@
 The codes and names are in README.md. The framework's own text is passed on whole: the agent reads the numbers of an out
 of memory from it. Standard library only, so that a missing package can be told. It decides nothing about retries.
 """
+import argparse
 import json
 import re
 import sys
 
 USAGE = 64           # arguments or settings that cannot be used
-BAD_DATA = 65        # a data file that cannot be used, or a training that diverged
+BAD_DATA = 65        # a data file that cannot be used
 MISSING_FILE = 66    # weights, data or an adapter that are not there
+SERVER = 68          # a server that is not there or fails: another time it may be well
 MISSING_PACKAGE = 69
 BROKEN_PACKAGE = 70  # a library that is there and cannot be loaded
 HOST_MEMORY = 71     # the host's memory ran out, or would have
 NO_GPU = 72          # the recipe needs a device that the process does not see
 GPU_OOM = 80
 GPU_FAULT = 81
+DIVERGED = 82        # a loss that is no number
 
 _FAULTS = re.compile(r"illegal memory access|unspecified launch failure|illegal instruction|uncorrectable ECC|fallen off "
                      r"the bus|GPU is lost|launch timed out|Memory access fault by GPU|HSA_STATUS_ERROR|GPU Hang|\bXid\b|"
@@ -37,6 +40,13 @@ class Failure(Exception):
     def __init__(self, name, message, code, **more):
         super().__init__(message)
         self.name, self.code, self.more = name, code, more
+
+
+class Arguments(argparse.ArgumentParser):
+    """A parser whose complaint is a failure like any other."""
+
+    def error(self, message):
+        raise Failure("usage", f"{message}; {self.format_usage().strip()}", USAGE)
 
 
 def told(error):

@@ -11,7 +11,6 @@ Examples are those of --data, else of the host's dataset, else made up from seq_
 host's, else random ones of the same shapes; the observation says which. Trains nothing that is kept.
 Exit codes: README.md.
 """
-import argparse
 import os
 import sys
 import tempfile
@@ -30,7 +29,7 @@ OTHERS_CHANGED_MIB = 64
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = failures.Arguments(description=__doc__.splitlines()[0])
     parser.add_argument("--data")
     asked = parser.parse_args(arguments)
     config = sweep_report.config()

@@ -21,9 +21,12 @@ def config():
         sys.exit(_complain("SWEEP_CONFIG is not set: this program is started by sweep", BAD_CONFIG))
     try:
         with open(path, encoding="utf-8") as file:
-            return json.load(file)
+            read = json.load(file)
     except (OSError, ValueError) as error:
         sys.exit(_complain(f"cannot read the configuration {path}: {error}", BAD_CONFIG))
+    if not isinstance(read, dict):
+        sys.exit(_complain(f"the configuration {path} is no JSON object", BAD_CONFIG))
+    return read
 
 
 def metric(step, **values):
@@ -104,5 +107,6 @@ def _plain(value):
 
 
 def _complain(message, code):
+    print(json.dumps({"error": "bad_config", "message": message}), flush=True)
     print(message, file=sys.stderr, flush=True)
     return code

@@ -7,7 +7,6 @@ the format. Goes on from the newest whole checkpoint in $SWEEP_CHECKPOINT_DIR, e
 to (exit code 75). The adapter is left with its configuration and where it came from (sweep.json). It needs real weights:
 a training on random ones would be for nothing. Exit codes: README.md.
 """
-import argparse
 import os
 import pathlib
 import shutil
@@ -22,7 +21,7 @@ import sweep_report
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = failures.Arguments(description=__doc__.splitlines()[0])
     parser.add_argument("--data")
     parser.add_argument("--held-out")
     asked = parser.parse_args(arguments)
@@ -36,10 +35,7 @@ def main(arguments=None):
     recipe, plan = plans.read(config)
     seed = int(config["seed"])
     transformers.set_seed(seed)
-    begun = start.of(config, recipe, Watched)
-    if begun.weights is None:
-        raise failures.Failure("missing_weights", f"this host has no weights of {recipe.model}: declare them under [models] "
-                               "in the host's file, or fetch them into the hub's cache", failures.MISSING_FILE)
+    begun = start.of(config, recipe, Watched, needs_weights=True)
     tokenizer = begun.weights.tokenizer()
     train_file, held_out_file = asked.data or begun.dataset_file(), asked.held_out or begun.dataset_file(held_out=True)
     if train_file is None:

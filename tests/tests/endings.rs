@@ -139,3 +139,25 @@ fn a_failing_job_says_its_last_line_and_what_follows_is_skipped() {
     assert_eq!(job(&document, "/1/bake")["outcome"], "skipped");
     assert_eq!(document["summary"]["exit_code"], 1);
 }
+
+/// What a program says of its own failure goes before guesses from its exit code.
+#[test]
+fn a_failure_that_the_program_names_is_that_one() {
+    for (name, exit, outcome) in [
+        ("host_oom", 71, "host_oom"),
+        ("missing_package", 69, "failed"),
+        ("server_error", 68, "interrupted"),
+    ] {
+        let fails = format!(
+            "echo '{{\"error\": \"{name}\", \"message\": \"it says what\"}}'\necho more words\nexit {exit}\n"
+        );
+        let retry = "[retry]\ninterrupted = 0";
+        let (_room, _coordinator, document) = run(&fails, &format!("{STAGE}\n{retry}"));
+        let attempt = attempt(&document);
+        assert_eq!(attempt["outcome"], outcome, "{attempt:#}");
+        assert_eq!(
+            text(attempt, "detail"),
+            format!("it says what ({name}, exit {exit})")
+        );
+    }
+}

@@ -7,6 +7,7 @@ use vram::Bytes;
 
 use super::facts::{Facts, Why};
 use super::oom::{self, OutOfMemory};
+use super::own_words::own_words;
 use super::report::Report;
 use super::wording::{duration, last_line, signal_name};
 
@@ -184,6 +185,12 @@ fn failed(evidence: &Evidence<'_>) -> (AttemptOutcome, String) {
             format!("{what}; last line: {last}")
         }
     };
+    let killed = was_killed(facts) || facts.contained.is_some_and(|seen| seen.was_out_of_memory());
+    if let (Some(code), false) = (facts.exit.filter(|code| *code != REQUEUE), killed)
+        && let Some(words) = own_words(evidence.log)
+    {
+        return words.outcome(code, !evidence.resident_counts);
+    }
     match (facts.exit, facts.signal) {
         (Some(REQUEUE), _) => (
             AttemptOutcome::Interrupted,

@@ -12,6 +12,7 @@ mod launch;
 pub mod limits;
 pub mod oom;
 pub mod order;
+mod own_words;
 pub mod report;
 pub mod shepherd;
 mod state;

@@ -1,5 +1,5 @@
 """How a bake ends when it cannot give scores. Each is an error of its own: none of them is ever counted as a miss."""
-from failures import BAD_DATA, MISSING_FILE, MISSING_PACKAGE, Failure
+from failures import BAD_DATA, MISSING_FILE, SERVER, Failure
 
 BAD_SETTING = 78
 
@@ -25,7 +25,7 @@ def missing_model(message):
 
 
 def server_error(message):
-    return Failure("server_error", message, MISSING_PACKAGE)
+    return Failure("server_error", message, SERVER)
 
 
 def too_long(message):

@@ -49,7 +49,7 @@ class Endpoint(unittest.TestCase):
     def test_a_server_that_does_not_say_what_it_read_is_refused(self):
         with OpenAI(perfect, usage=False) as server:
             code, _, err, _ = self.baked(server)
-            self.assertEqual(code, 69)
+            self.assertEqual(code, 68)
             self.assertIn("usage.prompt_tokens", err)
 
     def test_an_ollama_here_is_sent_to_its_own_api(self):
@@ -90,7 +90,7 @@ class Endpoint(unittest.TestCase):
             with OpenAI(perfect, "llama") as server:
                 server.on_case = lambda number, server=server, fault=fault: number == 3 and server.faults.extend([fault] * 9)
                 code, out, err, job = self.baked(server, retries=1)
-                self.assertEqual(code, 69, said)
+                self.assertEqual(code, 68, said)
                 self.assertIn(said, err)
                 self.assertEqual(json.loads(out.splitlines()[-1])["error"], "server_error")
                 kept = len(job.answers())
@@ -103,7 +103,7 @@ class Endpoint(unittest.TestCase):
     def test_a_timeout_is_no_miss(self):
         with OpenAI(lambda *_: None, "llama") as server:
             code, _, err, job = self.baked(server, timeout=0.2, retries=0)
-            self.assertEqual(code, 69)
+            self.assertEqual(code, 68)
             self.assertIn("no answer within 0.2 s", err)
             self.assertEqual(job.answers(), [])
 
@@ -112,7 +112,7 @@ class Endpoint(unittest.TestCase):
             free.bind(("127.0.0.1", 0))
             with Job(endpoint=f"http://127.0.0.1:{free.getsockname()[1]}", retries=1) as job:
                 code, _, err = job.run()
-                self.assertEqual(code, 69)
+                self.assertEqual(code, 68)
                 self.assertIn("failed, tried 2 times", err)
 
     def test_the_key_is_sent_and_never_printed(self):
@@ -131,7 +131,7 @@ class Endpoint(unittest.TestCase):
             self.assertIn("refuses the key", err)
             server.key, server.faults = secret, [(500, {"error": f"key {secret} broke it"})] * 9
             code, more, last = job.run()
-            self.assertEqual(code, 69)
+            self.assertEqual(code, 68)
             self.assertIn("key *** broke it", last)
             report = json.dumps(job.report()) + json.dumps(job.answers())
             self.assertNotIn(secret, out + err + more + last + report)
@@ -140,7 +140,7 @@ class Endpoint(unittest.TestCase):
         with OpenAI(perfect, "llama") as server:
             server.on_case = lambda number: number == 5 and server.faults.extend([(500, b"")] * 9)
             code, _, _, job = self.baked(server, parallel=3, retries=0, passes=2)
-            self.assertEqual(code, 69)
+            self.assertEqual(code, 68)
             kept = len(job.answers())
             server.on_case = lambda number: None
             server.faults.clear()

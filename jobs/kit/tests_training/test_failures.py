@@ -47,6 +47,7 @@ class Failures(unittest.TestCase):
         self.ends(train, 66, "missing_weights", ["nobody/nothing", "[models]"], model="nobody/nothing",
                   model_config={"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 1, "intermediate_size": 64,
                                 "num_attention_heads": 4, "vocab_size": 50})
+        self.ends(train, 66, "missing_weights", ["nobody/nothing"], model="nobody/nothing")
         self.ends(train, 66, "missing_file", ["/nowhere.jsonl"], data="/nowhere.jsonl")
 
     def test_a_card_that_is_not_there(self):
@@ -58,6 +59,18 @@ class Failures(unittest.TestCase):
         self.ends(train, 64, "bad_recipe", ["packing"], packing=True)
         self.ends(train, 64, "bad_recipe", ["save_every", "whole number"], save_every="often")
         self.ends(train, 64, "bad_recipe", ["wq_proj"], targets=["wq_proj"])
+        self.ends(train, 64, "bad_recipe", ["lr_schedule", "cosine"], lr_schedule="bogus")
+
+    def test_arguments_and_configurations(self):
+        with Job(self.folder / "model", self.folder / "train.jsonl", self.folder / "held.jsonl") as job:
+            for program in (train, probe):
+                code, out, _ = job.run(program, ["--bogus"])
+                self.assertEqual((code, json.loads(out.strip().splitlines()[-1])["error"]), (64, "usage"))
+            for content in ("{", "[]"):
+                (job.folder / "config.json").write_text(content)
+                process = job.start("train.py")
+                out, err = process.communicate(timeout=120)
+                self.assertEqual((process.returncode, json.loads(out.strip().splitlines()[-1])["error"]), (78, "bad_config"), err)
 
     def test_data(self):
         bad = self.folder / "bad.jsonl"
@@ -66,6 +79,16 @@ class Failures(unittest.TestCase):
         self.ends(train, 65, "bad_data", ["train.jsonl:1", "seq_len"], seq_len=9)
         bad.write_text('{"prompt": "turn the light", "response": "a"}\n')
         self.ends(train, 65, "bad_data", ["class_balanced"], data=bad, class_balanced=True)
+        bad.write_text('{"prompt": "turn the light", "response": "a", "class": ["a"]}\n')
+        self.ends(train, 65, "bad_data", [f"{bad}:1", "class"], data=bad, class_balanced=True)
+
+    def test_only_a_line_feed_ends_a_line(self):
+        data = self.folder / "separators.jsonl"
+        lines = [{"prompt": f"turn{mark}the light", "response": "a"} for mark in ("\u2028", "\u2029", "\x85")]
+        data.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+        with Job(self.folder / "model", data, data) as job:
+            code, out, err = job.run(train)
+            self.assertEqual(code, 0, out + err)
 
     def test_a_missing_package(self):
         (self.folder / "without").mkdir(exist_ok=True)

@@ -120,7 +120,7 @@ class Train(unittest.TestCase):
     def test_a_loss_that_is_no_number_ends_it(self):
         with self.job(learning_rate=1e30, max_grad_norm=0, warmup=0.0) as job:
             code, out, err = job.run(train)
-            self.assertEqual(code, 65, err)
+            self.assertEqual(code, 82, err)
             said = json.loads(out.strip().splitlines()[-1])
             self.assertEqual(said["error"], "diverged")
             self.assertIn("learning_rate", said["message"])

@@ -38,13 +38,16 @@ class Examples(torch.utils.data.Dataset):
         except OSError as error:
             raise Failure("missing_file", f"the data {path} cannot be read: {error.strerror}", MISSING_FILE) from error
         items, classes = [], []
-        for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
+        # Only a line feed ends a line: JSON may hold what Python takes for the end of one.
+        for number, line in enumerate(content.decode("utf-8", "replace").split("\n"), 1):
             if not line.strip():
                 continue
             where = f"{path}:{number}"
             try:
                 example = json.loads(line)
                 item = _tokens(example, tokenizer)
+                if not isinstance(example.get("class"), (str, int, type(None))):
+                    raise ValueError("its `class` is no name")
             except (ValueError, KeyError, TypeError, IndexError) as error:
                 raise Failure("bad_data", f"{where}: expected messages that end with the assistant's, or prompt and response: "
                               f"{error}", BAD_DATA) from error

@@ -7,6 +7,9 @@ import dataclasses
 from step import recipe as recipes
 from step.recipe import RecipeError
 
+#: As a sweep file may name them.
+SCHEDULES = ("linear", "cosine", "cosine_with_restarts", "constant", "constant_with_warmup", "polynomial", "inverse_sqrt")
+
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
@@ -43,6 +46,8 @@ def read(config):
     values.update({name: stage[name] for name in own if stage.get(name) is not None})
     for name, value in values.items():
         _check(name, value, own[name].type)
+    if values.get("lr_schedule", SCHEDULES[0]) not in SCHEDULES:
+        raise RecipeError(f"lr_schedule: {values['lr_schedule']!r} is not one of {', '.join(SCHEDULES)}")
     ignored = [name for name in params if name.startswith("x_") or name in own]
     return recipes.read(params, "train", ignored), Plan(**values)
 

@@ -4,7 +4,7 @@ import dataclasses
 import torch
 import transformers
 
-from failures import NO_GPU, Failure
+from failures import MISSING_FILE, NO_GPU, Failure
 from measure import others
 from step import model as models
 
@@ -37,7 +37,7 @@ class Start:
             torch.cuda.synchronize()
 
 
-def of(config, recipe, machine_kind):
+def of(config, recipe, machine_kind, needs_weights=False):
     """Everything but the model itself. Fails before anything is loaded where the recipe cannot run here."""
     transformers.utils.logging.disable_progress_bar()   # thousands of characters in a log
     resources = config.get("resources") or {}
@@ -51,6 +51,9 @@ def of(config, recipe, machine_kind):
     if weights:
         weights = weights.plain(models.dtype_of(recipe))
         shape = weights.config(recipe)
+    elif needs_weights:
+        raise Failure("missing_weights", f"this host has no weights of {recipe.model}: declare them under [models] in the "
+                      "host's file, or fetch them into the hub's cache", MISSING_FILE)
     else:
         known = config.get("model_config")
         if recipe.model_config is None and known is not None:

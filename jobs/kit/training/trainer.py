@@ -6,7 +6,7 @@ stops at a loss that is no number, and before the host's memory runs out; both w
 import torch
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
-from failures import BAD_DATA, HOST_MEMORY, Failure
+from failures import DIVERGED, HOST_MEMORY, Failure
 from measure import host
 from step import fixes, one_step
 from step.loss import loss_of
@@ -32,7 +32,7 @@ class StepTrainer(Trainer):
                                          1.0 / self.current_gradient_accumulation_steps)
         if not torch.isfinite(loss):
             raise Failure("diverged", f"the loss is {float(loss)} at step {self.state.global_step + 1}: a smaller "
-                          "learning_rate, a longer warmup, or fp32", BAD_DATA, step=self.state.global_step + 1)
+                          "learning_rate, a longer warmup, or fp32", DIVERGED, step=self.state.global_step + 1)
         return loss / self.current_gradient_accumulation_steps
 
     def prediction_step(self, model, inputs, prediction_loss_only, ignore_keys=None):
