@@ -8,6 +8,7 @@
 mod binary;
 mod document;
 mod host;
+mod net;
 mod processes;
 mod proxy;
 mod random;
@@ -21,6 +22,7 @@ mod wrong_clock;
 pub use binary::{project, sweep_binary};
 pub use document::{all_succeeded, attempts, job, jobs, text};
 pub use host::Host;
+pub use net::Net;
 pub use processes::{attempt_processes, freeze, kill9, living, shepherd_of, terminate, thaw};
 pub use proxy::Proxy;
 pub use random::Random;

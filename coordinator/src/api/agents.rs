@@ -6,7 +6,8 @@
 
 use std::collections::HashSet;
 use std::pin::Pin;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures_util::Stream;
 use jobs::AttemptId;
@@ -30,6 +31,8 @@ use crate::trust::{Caller, audit};
 
 /// A report is read again in pieces: it may be long.
 const PIECE: usize = 1 << 20;
+/// Bytes of a log count as a word from their host, so often at most: on a slow link heartbeats wait behind them.
+const HEARD: Duration = Duration::from_millis(200);
 
 type SessionStream = Pin<Box<dyn Stream<Item = Result<CoordinatorMessage, Status>> + Send>>;
 
@@ -43,6 +46,8 @@ pub(super) struct Session {
     pub(super) caller: Caller,
     /// Attempts that were found to be this host's.
     pub(super) own: Mutex<HashSet<AttemptId>>,
+    /// When the engine was last told that bytes come.
+    heard: Mutex<Instant>,
 }
 
 #[tonic::async_trait]
@@ -78,6 +83,7 @@ impl Agents for Api {
                 close: registered.close,
                 caller,
                 own: Mutex::default(),
+                heard: Mutex::new(Instant::now()),
             };
             if let Some(status) = session.serve(from).await {
                 let _ = last.send(status);
@@ -208,7 +214,10 @@ impl Session {
                 session: self.number,
                 devices: beat.devices,
             }),
-            Some(Message::Chunk(chunk)) => self.take_chunk(chunk).await?,
+            Some(Message::Chunk(chunk)) => {
+                self.note_heard();
+                self.take_chunk(chunk).await?;
+            }
             Some(Message::Event(event)) => self.take_event(event).await?,
             Some(Message::CanRehearse(can)) => self.api.engine.tell(Command::CanRehearse {
                 host: self.host.clone(),
@@ -220,6 +229,19 @@ impl Session {
             Some(Message::Hello(_)) | None => {}
         }
         Ok(())
+    }
+
+    fn note_heard(&self) {
+        let mut last = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.elapsed() < HEARD {
+            return;
+        }
+        *last = Instant::now();
+        self.api.engine.tell(Command::Heartbeat {
+            host: self.host.clone(),
+            session: self.number,
+            devices: Vec::new(),
+        });
     }
 
     /// A stream is unpacked here: the engine has no time for it.
@@ -262,10 +284,7 @@ impl Session {
         let api = self.api.clone();
         let write = move || -> Result<u64, crate::store::StoreError> {
             let size = {
-                let mut files = api
-                    .files
-                    .lock()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner);
+                let mut files = api.files.lock().unwrap_or_else(PoisonError::into_inner);
                 files.append(&id, channel, chunk.offset, &chunk.data)?
             };
             if channel == Channel::Report {
@@ -312,10 +331,7 @@ impl Session {
                 .map_err(|error: jobs::BadId| Status::invalid_argument(error.to_string()))?;
             let api = self.api.clone();
             let sync = move || {
-                let mut files = api
-                    .files
-                    .lock()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner);
+                let mut files = api.files.lock().unwrap_or_else(PoisonError::into_inner);
                 files.sync(&id)?;
                 files.close(&id)?;
                 Ok(api.live.close(&id).unwrap_or_default().metrics)
