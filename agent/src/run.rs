@@ -106,7 +106,11 @@ pub async fn run(options: AgentOptions) -> Result<(), AgentError> {
     let recordings = Recordings::start(folder.clone(), linked.clone());
     let attempts = Attempts::new(setting.clone(), linked, recordings.offering());
     attempts.adopt();
-    let sampler = sampler(&setting, &attempts).await;
+    // A driver that hangs holds up no shutdown.
+    let sampler = tokio::select! {
+        () = options.shutdown.cancelled() => Sampler::none(),
+        sampler = sampler(&setting, &attempts) => sampler,
+    };
     let old = tokio::spawn(retention::every(RETENTION_ROUND, folder.clone()));
     let mut session = tokio::spawn(session::keep(session::Session {
         coordinator: options.coordinator,
