@@ -345,6 +345,18 @@ impl Agent {
         self.server.stop()
     }
 
+    /// Starts it, and waits for nothing.
+    pub fn launch(&mut self) {
+        let mut child = self.server.command().spawn().expect("sweep can be started");
+        drop(lines(&mut child));
+        self.server.child = Some(child);
+    }
+
+    /// Its exit code, once it has ended by itself.
+    pub fn ends(&mut self) -> Option<i32> {
+        self.server.wait()
+    }
+
     /// Starts it although it cannot become ready; its exit code.
     pub fn start_in_vain(&mut self) -> Option<i32> {
         assert_eq!(self.server.start(), None, "it became ready");
