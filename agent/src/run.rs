@@ -120,7 +120,11 @@ pub async fn run(mut options: AgentOptions) -> Result<(), AgentError> {
     attempts.adopt();
     let sweeping = attempts.clone();
     tokio::task::spawn_blocking(move || sweeping.sweep_groups());
-    let sampler = sampler(&setting, &attempts).await;
+    // A driver that hangs holds up no shutdown.
+    let sampler = tokio::select! {
+        () = options.shutdown.cancelled() => Sampler::none(),
+        sampler = sampler(&setting, &attempts) => sampler,
+    };
     let old = tokio::spawn(retention::every(RETENTION_ROUND, folder.clone()));
     let mut session = tokio::spawn(session::keep(session::Session {
         coordinator: options.coordinator,

@@ -193,12 +193,15 @@ async fn two_agents_and_another_protocol_are_refused() {
         "{second}"
     );
     running.end().await;
-    coordinator.kept().refuse = Some("protocol 2 is needed, this agent speaks 1".into());
+    coordinator.kept().refuse =
+        Some("this agent speaks protocol 1, which is too old: upgrade it".into());
     let other = agent::run(host.options(&shutdown, Leave::Running))
         .await
         .unwrap_err();
     assert!(
-        other.to_string().contains("speaks another protocol"),
+        other
+            .to_string()
+            .contains("speaks protocol 1, which is too old: upgrade it"),
         "{other}"
     );
 }

@@ -3,6 +3,8 @@
 
 pub mod convert;
 pub mod json;
+pub mod protocol;
+pub mod said;
 pub mod time;
 pub mod token;
 
@@ -20,5 +22,4 @@ pub mod store {
     }
 }
 
-/// Version of the stream between agent and coordinator.
-pub const PROTOCOL: u32 = 1;
+pub use protocol::PROTOCOL;

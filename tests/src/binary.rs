@@ -23,6 +23,18 @@ pub fn sweep_binary() -> &'static Path {
     })
 }
 
+/// `sweep`, inside a network namespace if one is named.
+#[must_use]
+pub(crate) fn sweep_in(net: Option<&str>) -> Command {
+    let Some(net) = net else {
+        return Command::new(sweep_binary());
+    };
+    // Not `ip netns exec`, which hides the control groups. It becomes the program, so the process id is its own.
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net={net}")).arg(sweep_binary());
+    command
+}
+
 /// In the profile and the target folder of this very test: TARGET/PROFILE/deps/test-1234.
 fn build() -> PathBuf {
     let this = std::env::current_exe().expect("a test knows its own path");

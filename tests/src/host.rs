@@ -11,6 +11,8 @@ pub struct Host {
     pub slots: u32,
     /// The agent's `--data`; the room's if absent.
     pub data: Option<PathBuf>,
+    /// The network namespace that its agent is in: see [`crate::Net::inside`].
+    pub net: Option<String>,
     /// More variables for the agent's process.
     pub env: Vec<(String, String)>,
     /// More lines of its file, before the devices.
@@ -28,6 +30,7 @@ impl Host {
             name: name.to_owned(),
             slots,
             data: None,
+            net: None,
             env: Vec::new(),
             more: String::new(),
             own_kit: true,

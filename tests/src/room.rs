@@ -8,6 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::binary::sweep_in;
 use crate::processes::{family, kill9};
 use crate::{Agent, Coordinator, Host, Said, sweep_binary};
 
@@ -111,7 +112,13 @@ impl Room {
     /// `sweep` with nothing of the surroundings in its environment.
     #[must_use]
     pub fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(sweep_binary());
+        self.command_in(None, words)
+    }
+
+    /// The same, inside a network namespace.
+    #[must_use]
+    pub fn command_in(&self, net: Option<&str>, words: &[&str]) -> Command {
+        let mut command = sweep_in(net);
         command
             .args(words)
             .stdin(Stdio::null())

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use crate::binary::sweep_in;
 use crate::room::{Started, free_port};
 use crate::{Host, Room, Said, kill9, terminate, until};
 
@@ -18,6 +19,7 @@ const GOODBYE: Duration = Duration::from_secs(30);
 struct Server {
     words: Vec<String>,
     env: Vec<(String, String)>,
+    net: Option<String>,
     room: PathBuf,
     stderr: PathBuf,
     child: Option<Child>,
@@ -28,6 +30,7 @@ impl Server {
         Self {
             words: words.iter().map(|word| (*word).to_owned()).collect(),
             env: Vec::new(),
+            net: None,
             room: room.path().to_owned(),
             stderr: room.path().join(format!("{name}.stderr")),
             child: None,
@@ -35,7 +38,7 @@ impl Server {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(crate::sweep_binary());
+        let mut command = sweep_in(self.net.as_deref());
         let log = OpenOptions::new()
             .create(true)
             .append(true)
@@ -159,6 +162,18 @@ impl Coordinator {
         }
     }
 
+    /// Not started yet; in this network namespace, on all its addresses, over TLS.
+    #[must_use]
+    pub fn inside(room: &Room, data: &Path, net: &str) -> Self {
+        let mut coordinator = Self::prepared(room, data);
+        coordinator.server.net = Some(net.to_owned());
+        coordinator.url = "https://127.0.0.1:7480".to_owned();
+        if let Some(address) = coordinator.server.words.last_mut() {
+            *address = "0.0.0.0:7480".to_owned();
+        }
+        coordinator
+    }
+
     /// More words after `coordinator run`, from the next start on.
     pub fn words(&mut self, words: &[&str]) {
         self.server
@@ -265,6 +280,7 @@ impl Agent {
         ];
         let mut server = Server::new(room, &host.name, &words);
         server.env.clone_from(&host.env);
+        server.net.clone_from(&host.net);
         Self {
             server,
             host: host.clone(),
@@ -327,6 +343,18 @@ impl Agent {
 
     pub fn stop(&mut self) -> Option<i32> {
         self.server.stop()
+    }
+
+    /// Starts it, and waits for nothing.
+    pub fn launch(&mut self) {
+        let mut child = self.server.command().spawn().expect("sweep can be started");
+        drop(lines(&mut child));
+        self.server.child = Some(child);
+    }
+
+    /// Its exit code, once it has ended by itself.
+    pub fn ends(&mut self) -> Option<i32> {
+        self.server.wait()
     }
 
     /// Starts it although it cannot become ready; its exit code.

@@ -58,9 +58,7 @@ pub enum SessionError {
         address: String,
         source: tonic::transport::Error,
     },
-    #[error(
-        "work with this coordinator: it speaks another protocol ({0}); upgrade the older of the two"
-    )]
+    #[error("work with this coordinator: {0}")]
     Protocol(String),
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proto::PROTOCOL;
+use proto::protocol::{Side, too_far};
 use proto::v1::agents_client::AgentsClient;
 use proto::v1::{
     AgentMessage, CoordinatorMessage, DeviceState, Event, Heartbeat, Hello, Stop, StopReason,
@@ -52,14 +53,21 @@ pub(super) async fn talk(
     use coordinator_message::Message;
     match first.and_then(|first| first.message) {
         Some(Message::Welcome(welcome)) => {
+            // One that does not say it is of the first protocol.
+            let theirs = welcome.protocol.max(1);
+            if let Some(why) = too_far(Side::Coordinator, theirs, &welcome.coordinator_version) {
+                return End::Protocol(why);
+            }
             *welcomed = true;
             Talk::begin(session, out, welcome).run(stream).await
         }
-        Some(Message::Refuse(refuse)) if refuse.reason.contains("protocol") => {
+        Some(Message::Refuse(refuse)) if refuse.reason.contains("speaks protocol") => {
             End::Protocol(refuse.reason)
         }
         Some(Message::Refuse(refuse)) => End::Refused(refuse.reason),
-        Some(_) => End::Protocol("its first message is no welcome".to_owned()),
+        Some(_) => End::Protocol(
+            "its first message is no welcome: upgrade the older of the two".to_owned(),
+        ),
         None => End::Lost("the coordinator closed the session".to_owned()),
     }
 }
@@ -240,7 +248,9 @@ fn why(stop: &Stop) -> Why {
 
 fn ended_with(status: &Status) -> End {
     match status.code() {
-        Code::Unimplemented => End::Protocol("it does not know agents".to_owned()),
+        Code::Unimplemented => End::Protocol(
+            "it does not know agents: is it a coordinator of sweep? Upgrade it".to_owned(),
+        ),
         Code::PermissionDenied | Code::Unauthenticated => End::Refused(status.message().to_owned()),
         _ => End::Lost(status.to_string()),
     }

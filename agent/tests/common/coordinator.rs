@@ -184,6 +184,7 @@ impl Coordinator {
                 .map(offset)
                 .collect(),
             acked: kept.acked,
+            ..Welcome::default()
         })
     }
 

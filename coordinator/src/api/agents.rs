@@ -6,11 +6,13 @@
 
 use std::collections::HashSet;
 use std::pin::Pin;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures_util::Stream;
 use jobs::AttemptId;
-use proto::PROTOCOL;
+use proto::protocol::{Side, too_far};
+use proto::said::harmless;
 use proto::v1::agent_message::Message;
 use proto::v1::agents_server::Agents;
 use proto::v1::coordinator_message::Message as Reply;
@@ -30,6 +32,8 @@ use crate::trust::{Caller, audit};
 
 /// A report is read again in pieces: it may be long.
 const PIECE: usize = 1 << 20;
+/// Bytes of a log count as a word from their host, so often at most: on a slow link heartbeats wait behind them.
+const HEARD: Duration = Duration::from_millis(200);
 
 type SessionStream = Pin<Box<dyn Stream<Item = Result<CoordinatorMessage, Status>> + Send>>;
 
@@ -43,6 +47,8 @@ pub(super) struct Session {
     pub(super) caller: Caller,
     /// Attempts that were found to be this host's.
     pub(super) own: Mutex<HashSet<AttemptId>>,
+    /// When the engine was last told that bytes come.
+    heard: Mutex<Instant>,
 }
 
 #[tonic::async_trait]
@@ -78,6 +84,7 @@ impl Agents for Api {
                 close: registered.close,
                 caller,
                 own: Mutex::default(),
+                heard: Mutex::new(Instant::now()),
             };
             if let Some(status) = session.serve(from).await {
                 let _ = last.send(status);
@@ -98,13 +105,9 @@ impl Api {
         to: &UnboundedSender<CoordinatorMessage>,
         caller: &Caller,
     ) -> Result<Option<(String, Registered)>, Status> {
-        let first = from
-            .message()
-            .await
-            .ok()
-            .flatten()
-            .and_then(|one| one.message);
-        let answer = match first {
+        let mut first = from.message().await.ok().flatten().unwrap_or_default();
+        harmless(&mut first);
+        let answer = match first.message {
             Some(Message::Hello(hello)) => {
                 is_itself(&hello, caller)?;
                 self.register(hello, to.clone()).await
@@ -130,11 +133,8 @@ impl Api {
         hello: Hello,
         sender: UnboundedSender<CoordinatorMessage>,
     ) -> Result<(String, Registered), Refusal> {
-        if hello.protocol != PROTOCOL {
-            return Err(Refusal::Refused(format!(
-                "this coordinator speaks protocol {PROTOCOL}, the agent {}: update the older one",
-                hello.protocol
-            )));
+        if let Some(why) = too_far(Side::Agent, hello.protocol, &hello.agent_version) {
+            return Err(Refusal::Refused(why));
         }
         let record = proto::convert::host_record(&hello)
             .map_err(|error| Refusal::Invalid(error.to_string()))?;
@@ -188,7 +188,7 @@ impl Session {
         told
     }
 
-    async fn take(&self, message: AgentMessage) -> Result<(), Status> {
+    async fn take(&self, mut message: AgentMessage) -> Result<(), Status> {
         // A session may last for weeks, and its host's certificate be revoked meanwhile.
         if let Some(trust) = &self.api.trust
             && !trust.still_trusts(&self.caller)
@@ -202,13 +202,17 @@ impl Session {
                 "the host's certificate was revoked or replaced",
             ));
         }
+        harmless(&mut message);
         match message.message {
             Some(Message::Heartbeat(beat)) => self.api.engine.tell(Command::Heartbeat {
                 host: self.host.clone(),
                 session: self.number,
                 devices: beat.devices,
             }),
-            Some(Message::Chunk(chunk)) => self.take_chunk(chunk).await?,
+            Some(Message::Chunk(chunk)) => {
+                self.note_heard();
+                self.take_chunk(chunk).await?;
+            }
             Some(Message::Event(event)) => self.take_event(event).await?,
             Some(Message::CanRehearse(can)) => self.api.engine.tell(Command::CanRehearse {
                 host: self.host.clone(),
@@ -220,6 +224,19 @@ impl Session {
             Some(Message::Hello(_)) | None => {}
         }
         Ok(())
+    }
+
+    fn note_heard(&self) {
+        let mut last = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.elapsed() < HEARD {
+            return;
+        }
+        *last = Instant::now();
+        self.api.engine.tell(Command::Heartbeat {
+            host: self.host.clone(),
+            session: self.number,
+            devices: Vec::new(),
+        });
     }
 
     /// A stream is unpacked here: the engine has no time for it.
@@ -247,25 +264,25 @@ impl Session {
             .parse()
             .map_err(|error: jobs::BadId| Status::invalid_argument(error.to_string()))?;
         let own = self.is_own(&id).await?;
-        let (wire, channel) = match chunk.channel() {
-            v1::Channel::Log => (v1::Channel::Log, Channel::Log),
-            v1::Channel::Report => (v1::Channel::Report, Channel::Report),
-            v1::Channel::Unspecified => {
+        let wire = chunk.channel;
+        let known = match v1::Channel::try_from(wire) {
+            Ok(v1::Channel::Log) => Some(Channel::Log),
+            Ok(v1::Channel::Report) => Some(Channel::Report),
+            Ok(v1::Channel::Unspecified) => {
                 return Err(Status::invalid_argument("a chunk of no channel"));
             }
+            // Of a newer agent: kept nowhere, and it comes to its end with it.
+            Err(_) => None,
         };
-        if !own {
+        let Some(channel) = known.filter(|_| own) else {
             let bytes = chunk.offset.saturating_add(chunk.data.len() as u64);
             self.acknowledge(chunk.attempt, wire, bytes);
             return Ok(());
-        }
+        };
         let api = self.api.clone();
         let write = move || -> Result<u64, crate::store::StoreError> {
             let size = {
-                let mut files = api
-                    .files
-                    .lock()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner);
+                let mut files = api.files.lock().unwrap_or_else(PoisonError::into_inner);
                 files.append(&id, channel, chunk.offset, &chunk.data)?
             };
             if channel == Channel::Report {
@@ -289,10 +306,10 @@ impl Session {
         Ok(())
     }
 
-    fn acknowledge(&self, attempt: String, channel: v1::Channel, bytes: u64) {
+    fn acknowledge(&self, attempt: String, channel: i32, bytes: u64) {
         let ack = ChunkAck {
             attempt,
-            channel: channel.into(),
+            channel,
             bytes,
         };
         // A session that has just closed is noticed by its reader.
@@ -312,10 +329,7 @@ impl Session {
                 .map_err(|error: jobs::BadId| Status::invalid_argument(error.to_string()))?;
             let api = self.api.clone();
             let sync = move || {
-                let mut files = api
-                    .files
-                    .lock()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner);
+                let mut files = api.files.lock().unwrap_or_else(PoisonError::into_inner);
                 files.sync(&id)?;
                 files.close(&id)?;
                 Ok(api.live.close(&id).unwrap_or_default().metrics)

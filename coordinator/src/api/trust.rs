@@ -105,7 +105,7 @@ impl Service for Api {
         let caller = Caller::of(request.extensions());
         let RevokeTokenRequest { name, host } = request.into_inner();
         let gone = name.clone();
-        blocking(move || trust.revoke(&gone, host)).await?;
+        blocking(move || trust.revoke(&gone, host, clock::now_ms())).await?;
         let what = if host {
             "certificate revoked"
         } else {

@@ -49,6 +49,8 @@ impl State {
             drop,
             offsets: self.offsets(&keep),
             acked: 0,
+            protocol: proto::PROTOCOL,
+            coordinator_version: env!("CARGO_PKG_VERSION").to_owned(),
         });
         let to = name.clone();
         // First of all that this session hears: `after` runs in order.

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use proto::said::is_unfit;
+
 use super::roles::Role;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,9 +87,7 @@ fn escaped(text: &str) -> String {
     const LONGEST: usize = 500;
     let mut shown = String::new();
     for c in text.chars().take(LONGEST) {
-        // Also what turns the direction of writing around.
-        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if c.is_control() || turns {
+        if is_unfit(c) {
             shown.extend(c.escape_default());
         } else {
             shown.push(c);

@@ -4,13 +4,38 @@
 //! Holds no secret: of a token its SHA-256, of a host its certificate's. Refuses a name that stands already, a token that
 //! was used, has expired or is for another host, and says no more than that.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
-use subtle::{Choice, ConstantTimeEq as _};
+use subtle::ConstantTimeEq as _;
 use thiserror::Error;
 
 use super::roles::Role;
 
 pub type Digest = [u8; 32];
+
+/// SHA-256 of a token. Two of them are compared in constant time, whoever compares them: there is no other way.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TokenDigest(#[serde(with = "super::hex")] Digest);
+
+impl From<Digest> for TokenDigest {
+    fn from(digest: Digest) -> Self {
+        Self(digest)
+    }
+}
+
+impl PartialEq for TokenDigest {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl fmt::Debug for TokenDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenDigest")
+    }
+}
 
 const NAME_MAX: usize = 64;
 /// Tokens and hosts; a file of a few hundred kilobytes.
@@ -30,8 +55,7 @@ pub struct Book {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TokenEntry {
     pub name: String,
-    #[serde(with = "super::hex")]
-    pub digest: Digest,
+    pub digest: TokenDigest,
     pub created_ms: u64,
     /// 0: never.
     pub expires_ms: u64,
@@ -96,6 +120,11 @@ pub enum Denied {
         "a token or host with the name `{0}` is there already; revoke it first, or take another name"
     )]
     Taken(String),
+    #[error(
+        "`{0}` is the last token with the role admin: without it nobody could be let in any more; make another one first \
+         (sweep token create NAME --role admin), or a new text for this one (sweep token rotate {0})"
+    )]
+    LastAdmin(String),
     #[error("nothing is called `{0}`; `sweep token list` shows all")]
     NoSuch(String),
     #[error("`{0}` cannot be a name: letters, digits, `.`, `_` and `-`, at most 64 of them")]
@@ -106,7 +135,7 @@ pub enum Denied {
 
 impl Book {
     /// The user that a token speaks for.
-    pub fn user(&self, digest: &Digest, now: u64) -> Result<(&str, Role), Denied> {
+    pub fn user(&self, digest: &TokenDigest, now: u64) -> Result<(&str, Role), Denied> {
         let entry = self.token(digest, now)?;
         match &entry.kind {
             TokenKind::User { role } => Ok((&entry.name, *role)),
@@ -115,15 +144,9 @@ impl Book {
     }
 
     /// All of them are compared, each in constant time: how long it takes says nothing.
-    fn token(&self, digest: &Digest, now: u64) -> Result<&TokenEntry, Denied> {
-        let mut found = None;
-        for entry in &self.tokens {
-            let same: Choice = entry.digest.ct_eq(digest);
-            if bool::from(same) {
-                found = Some(entry);
-            }
-        }
-        let entry = found.ok_or(Denied::Unknown)?;
+    fn token(&self, digest: &TokenDigest, now: u64) -> Result<&TokenEntry, Denied> {
+        let entry = among_all(&self.tokens, |entry| entry.digest == *digest);
+        let entry = entry.ok_or(Denied::Unknown)?;
         if is_past(entry.expires_ms, now) {
             return Err(Denied::Expired);
         }
@@ -160,7 +183,7 @@ impl Book {
     pub fn rotate(
         &mut self,
         name: &str,
-        digest: Digest,
+        digest: TokenDigest,
         lasts_ms: u64,
         now: u64,
     ) -> Result<&TokenEntry, Denied> {
@@ -181,12 +204,15 @@ impl Book {
         Ok(entry)
     }
 
-    pub fn revoke_token(&mut self, name: &str) -> Result<(), Denied> {
-        let before = self.tokens.len();
-        self.tokens.retain(|one| one.name != name);
-        if self.tokens.len() == before {
-            return Err(Denied::NoSuch(shown(name)));
+    /// Not the last one that may make others: nobody could be let in any more.
+    pub fn revoke_token(&mut self, name: &str, now: u64) -> Result<(), Denied> {
+        let entry = self.tokens.iter().find(|one| one.name == name);
+        let entry = entry.ok_or_else(|| Denied::NoSuch(shown(name)))?;
+        let mut others = self.tokens.iter().filter(|one| one.name != name);
+        if entry.is_admin(now) && !others.any(|one| one.is_admin(now)) {
+            return Err(Denied::LastAdmin(shown(name)));
         }
+        self.tokens.retain(|one| one.name != name);
         Ok(())
     }
 
@@ -204,7 +230,7 @@ impl Book {
     /// anybody else.
     pub fn may_join(
         &self,
-        digest: &Digest,
+        digest: &TokenDigest,
         host: &str,
         key: &Digest,
         now: u64,
@@ -244,6 +270,24 @@ impl Book {
             matches!(one.kind, TokenKind::Join { .. }) && is_past(one.expires_ms, now)
         };
         self.tokens.retain(|one| !gone(one));
+    }
+}
+
+/// Looks at each of them, also after the one was found: how long it takes says nothing.
+fn among_all<T>(all: &[T], mut is_it: impl FnMut(&T) -> bool) -> Option<&T> {
+    let mut found = None;
+    for one in all {
+        if is_it(one) {
+            found = Some(one);
+        }
+    }
+    found
+}
+
+impl TokenEntry {
+    fn is_admin(&self, now: u64) -> bool {
+        let admin = TokenKind::User { role: Role::Admin };
+        self.kind == admin && !is_past(self.expires_ms, now)
     }
 }
 

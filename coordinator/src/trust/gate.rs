@@ -157,6 +157,7 @@ pub fn of(denied: &Denied) -> Status {
         }
         Denied::OtherHost => Status::permission_denied(why),
         Denied::Taken(_) => Status::already_exists(why),
+        Denied::LastAdmin(_) => Status::failed_precondition(why),
         Denied::NoSuch(_) => Status::not_found(why),
         Denied::BadName(_) => Status::invalid_argument(why),
         Denied::Full => Status::resource_exhausted(why),

@@ -114,7 +114,7 @@ pub fn token(
     };
     let entry = TokenEntry {
         name,
-        digest,
+        digest: digest.into(),
         created_ms: now,
         expires_ms: if lasts_ms == 0 {
             0

@@ -25,7 +25,7 @@ impl Trust {
         now: u64,
     ) -> Result<Joined, TrustError> {
         let token = Token::parse(token).map_err(|_| Denied::Unknown)?;
-        let digest = token.digest(sha256);
+        let digest = token.digest(sha256).into();
         let serial: Serial = init::random()?;
         self.change(|book| {
             // The token first: whoever has none is not worth the arithmetic of a signature.

@@ -123,7 +123,7 @@ impl Trust {
     pub fn user(&self, token: &str, now: u64) -> Result<(String, Role), Denied> {
         let token = Token::parse(token).map_err(|_| Denied::Unknown)?;
         let book = self.book();
-        let (name, role) = book.user(&token.digest(sha256), now)?;
+        let (name, role) = book.user(&token.digest(sha256).into(), now)?;
         Ok((name.to_owned(), role))
     }
 
@@ -165,7 +165,7 @@ impl Trust {
         now: u64,
     ) -> Result<(Token, TokenEntry), TrustError> {
         let token = Token::new(init::random()?, self.authority.pin());
-        let digest = token.digest(sha256);
+        let digest = token.digest(sha256).into();
         let entry = self.change(|book| Ok(book.rotate(name, digest, lasts_ms, now)?.clone()))?;
         if name == owner::NAME {
             owner::keep(&self.folder, &token)?;
@@ -173,10 +173,10 @@ impl Trust {
         Ok((token, entry))
     }
 
-    pub fn revoke(&self, name: &str, host: bool) -> Result<(), TrustError> {
+    pub fn revoke(&self, name: &str, host: bool, now: u64) -> Result<(), TrustError> {
         self.change(|book| match host {
             true => Ok(book.revoke_host(name)?),
-            false => Ok(book.revoke_token(name)?),
+            false => Ok(book.revoke_token(name, now)?),
         })?;
         if name == owner::NAME && !host {
             owner::forget(&self.folder)?;

@@ -45,7 +45,7 @@ pub fn mend(folder: &Path, book: &mut Book, pin: Pin, now: u64) -> Result<(), Tr
     }
     let kept = keep::read(&path)?;
     let works = Token::parse(&kept).is_ok_and(|token| {
-        let digest = token.digest(sha256);
+        let digest = token.digest(sha256).into();
         book.tokens
             .iter()
             .any(|one| one.name == NAME && one.digest == digest)
@@ -54,7 +54,10 @@ pub fn mend(folder: &Path, book: &mut Book, pin: Pin, now: u64) -> Result<(), Tr
         return Ok(());
     }
     let token = Token::new(init::random()?, pin);
-    if book.rotate(NAME, token.digest(sha256), 0, now).is_err() {
+    if book
+        .rotate(NAME, token.digest(sha256).into(), 0, now)
+        .is_err()
+    {
         // Revoked, and only its file was left.
         return forget(folder);
     }

@@ -68,7 +68,7 @@ fn no_file_of_the_folder_holds_a_token_but_the_owners_own() {
     }
     let (new, _) = trust.rotate("ann", 0, now).unwrap();
     assert_eq!(trust.user(&text(&token), now), Err(Denied::Unknown));
-    trust.revoke("ann", false).unwrap();
+    trust.revoke("ann", false, now).unwrap();
     let trust = Trust::open(data.path(), now).unwrap().unwrap();
     assert_eq!(trust.user(&text(&new), now), Err(Denied::Unknown));
     let owner = std::fs::read_to_string(made.folder.join(keep::OWNER)).unwrap();
@@ -96,7 +96,15 @@ fn the_owners_file_follows_the_book() {
     // A crash after the book and before the file.
     std::fs::write(&path, &first).unwrap();
     assert!(works(&open()) && open().user(&first, now).is_err());
-    open().revoke(owner::NAME, false).unwrap();
+    let last = open().revoke(owner::NAME, false, now);
+    assert!(matches!(
+        last,
+        Err(TrustError::Denied(Denied::LastAdmin(_)))
+    ));
+    assert!(works(&open()), "refused, and its file is gone");
+    let admin = TokenKind::User { role: Role::Admin };
+    open().create("eve", admin, 0, now).unwrap();
+    open().revoke(owner::NAME, false, now).unwrap();
     assert!(!path.exists());
     std::fs::write(&path, &first).unwrap();
     assert!(open().user(&first, now).is_err() && !path.exists());

@@ -4,6 +4,7 @@ use jobs::spec::DeviceKind;
 use vram::{Backend, Bytes, DeviceClass, DeviceLoad};
 
 use super::{Unreadable, unreadable};
+use crate::said::plain;
 use crate::store::v1::{DeviceRecord, HostRecord};
 use crate::v1;
 
@@ -24,10 +25,17 @@ pub fn host_record(hello: &v1::Hello) -> Result<HostRecord, Unreadable> {
     {
         return Err(wire("text", &text.escape_debug().to_string()));
     }
-    let mut devices = Vec::new();
+    let (mut devices, mut degraded) = (Vec::new(), host.degraded);
     for device in host.devices {
-        kind(&device.kind).ok_or_else(|| wire("device.kind", &device.kind))?;
-        backend(&device.backend).ok_or_else(|| wire("device.backend", &device.backend))?;
+        // Of a newer agent: nothing is placed on it, and its host is of use without it.
+        if kind(&device.kind).is_none() || backend(&device.backend).is_none() {
+            let what = plain(&format!("{} ({})", device.backend, device.kind), 80);
+            let id = plain(&device.id, 80);
+            degraded.push(format!(
+                "device {id} is of a kind that this coordinator does not know, {what}: upgrade the coordinator to use it"
+            ));
+            continue;
+        }
         if device.id.is_empty() {
             return Err(wire("device.id", ""));
         }
@@ -64,7 +72,7 @@ pub fn host_record(hello: &v1::Hello) -> Result<HostRecord, Unreadable> {
         simulated: host.simulated,
         rehearsals: if host.simulated { 0 } else { host.rehearsals },
         rehearsal_memory_bytes: host.rehearsal_memory_bytes,
-        degraded: host.degraded,
+        degraded,
         agent_version: hello.agent_version.clone(),
         spool: hello.spool.clone(),
         time_scale: if host.time_scale > 0.0 {

@@ -3381,7 +3381,7 @@ pub mod coordinator_message {
 #[serde(rename_all = "snake_case")]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Hello {
-    /// 1
+    /// works with its neighbours: see proto/src/protocol.rs
     #[prost(uint32, tag = "1")]
     pub protocol: u32,
     #[prost(string, tag = "2")]
@@ -3499,6 +3499,11 @@ pub struct Welcome {
     /// highest applied sequence number of this spool
     #[prost(uint64, tag = "5")]
     pub acked: u64,
+    /// the coordinator's; 0: one of protocol 1, which did not say
+    #[prost(uint32, tag = "6")]
+    pub protocol: u32,
+    #[prost(string, tag = "7")]
+    pub coordinator_version: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize)]
 #[serde(rename_all = "snake_case")]

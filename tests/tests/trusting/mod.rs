@@ -5,6 +5,7 @@ pub mod handshake;
 mod joining;
 mod large;
 mod sent;
+mod shown;
 mod users;
 
 use std::net::IpAddr;

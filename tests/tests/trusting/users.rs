@@ -80,6 +80,12 @@ fn what_a_user_may() {
             json!(id)
         );
     }
+    // Who makes tokens for others cannot leave nobody who does.
+    keeper
+        .owner(&["token", "revoke", "owner"])
+        .code(4)
+        .says(&["the last token with the role admin", "token create NAME"]);
+    keeper.owner(&["token", "list"]).code(0);
     // The name in the certificate is checked as well as who signed it.
     let at = |url: &str| {
         let words = ["--coordinator", url, "list"];
