@@ -105,6 +105,7 @@ impl Group {
                 .map(Bytes),
             memory_peak: memory("memory.peak", "memory.max_usage_in_bytes").map(Bytes),
             oom_kills: counted.map_or(0, |text| entry(&text, "oom_kill")),
+            refused_memory: 0,
             process_limit: processes.and_then(|limit| u32::try_from(limit).ok()),
             refused: refused.map_or(0, |text| entry(&text, "max")),
         })
