@@ -18,9 +18,9 @@ pub use found::{Fault, Found, Live, Look, Memory, Pcie, Process, Trouble, pci_ad
 pub(crate) use held::Owner;
 pub(crate) use join::join;
 pub use recorded::Recorded;
+pub(crate) use sampler::{Attempts, Sampler, Seen};
 #[cfg(windows)]
 pub(crate) use windows::amd_index;
-pub(crate) use sampler::{Attempts, Sampler, Seen};
 
 /// One way to learn of GPUs. Calls may take as long as a driver takes: never from an asynchronous task.
 pub trait Watch: Send {

@@ -74,11 +74,15 @@ pub fn install(service: &Service) -> Result<bool, Error> {
 /// Also where an older one runs: attempts go on without an agent.
 pub fn restart() -> Result<bool, Error> {
     let handle = open()?.ok_or_else(|| {
-        Error::Failed(format!("failed to start the service {SERVICE}: it is not there"))
+        Error::Failed(format!(
+            "failed to start the service {SERVICE}: it is not there"
+        ))
     })?;
     stop(&handle)?;
     let none: [&str; 0] = [];
-    handle.start(&none).map_err(|error| failed("start", &error))?;
+    handle
+        .start(&none)
+        .map_err(|error| failed("start", &error))?;
     if until(&handle, ServiceState::Running)? {
         return Ok(true);
     }
@@ -128,8 +132,7 @@ fn until(handle: &Handle, wanted: ServiceState) -> Result<bool, Error> {
 
 fn manager() -> Result<ServiceManager, Error> {
     let rights = ServiceManagerAccess::CONNECT | ServiceManagerAccess::CREATE_SERVICE;
-    ServiceManager::local_computer(None::<&str>, rights)
-        .map_err(|error| failed("reach", &error))
+    ServiceManager::local_computer(None::<&str>, rights).map_err(|error| failed("reach", &error))
 }
 
 fn open() -> Result<Option<Handle>, Error> {

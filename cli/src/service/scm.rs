@@ -87,7 +87,10 @@ pub fn say(word: &Word) {
 
 fn tell(state: ServiceState, exit_code: ServiceExitCode) {
     let Some(manager) = MANAGER.get() else { return };
-    let pending = matches!(state, ServiceState::StartPending | ServiceState::StopPending);
+    let pending = matches!(
+        state,
+        ServiceState::StartPending | ServiceState::StopPending
+    );
     let status = ServiceStatus {
         service_type: ServiceType::OWN_PROCESS,
         current_state: state,

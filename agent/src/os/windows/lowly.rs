@@ -6,9 +6,7 @@ use std::os::windows::process::CommandExt;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use windows::Win32::System::Threading::{
-    CREATE_NO_WINDOW, CREATE_SUSPENDED, IDLE_PRIORITY_CLASS,
-};
+use windows::Win32::System::Threading::{CREATE_NO_WINDOW, CREATE_SUSPENDED, IDLE_PRIORITY_CLASS};
 
 use super::console::keep_own_output;
 use super::job::Job;

@@ -28,10 +28,7 @@ fn open(pid: u32, rights: PROCESS_ACCESS_RIGHTS) -> io::Result<OwnedHandle> {
 
 /// To wait for it and to know it again. While the handle is open its id is given to nobody else.
 pub fn open_to_watch(pid: u32) -> io::Result<OwnedHandle> {
-    open(
-        pid,
-        PROCESS_QUERY_LIMITED_INFORMATION | PROCESS_SYNCHRONIZE,
-    )
+    open(pid, PROCESS_QUERY_LIMITED_INFORMATION | PROCESS_SYNCHRONIZE)
 }
 
 fn raw(process: &impl AsHandle) -> HANDLE {
@@ -95,9 +92,8 @@ pub fn program_of(pid: u32) -> Option<String> {
 /// is looked for among all.
 pub fn let_run(pid: u32) -> io::Result<()> {
     // SAFETY: the handle that comes back is new and nobody else's.
-    let all = unsafe {
-        OwnedHandle::from_raw_handle(CreateToolhelp32Snapshot(TH32CS_SNAPTHREAD, 0)?.0)
-    };
+    let all =
+        unsafe { OwnedHandle::from_raw_handle(CreateToolhelp32Snapshot(TH32CS_SNAPTHREAD, 0)?.0) };
     let mut entry = THREADENTRY32 {
         dwSize: u32::try_from(size_of::<THREADENTRY32>()).unwrap_or(0),
         ..THREADENTRY32::default()

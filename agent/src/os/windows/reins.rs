@@ -12,11 +12,11 @@ use vram::Bytes;
 use windows::Win32::System::Threading::{CREATE_NEW_PROCESS_GROUP, CREATE_SUSPENDED};
 
 use super::console::{ask, keep_own_output};
+use super::grounds::Group;
 use super::job::Job;
 use super::processes::{let_run, open_to_watch, resident, resident_of, started, wait};
 use crate::attempt::{Contained, Limits, Process};
 use crate::clock;
-use super::grounds::Group;
 use crate::os::{Exit, Woken};
 
 const ROUND: Duration = Duration::from_millis(5);
@@ -60,7 +60,9 @@ impl Reins {
         let weighed = limits.cpu_weight.map_or(Ok(()), |one| self.job.weigh(one));
         let failed = |what: &str, error: io::Error| format!("could not set {what}: {error}");
         let said = [
-            bounded.err().map(|error| failed("the limits of its job", error)),
+            bounded
+                .err()
+                .map(|error| failed("the limits of its job", error)),
             weighed.err().map(|error| failed("its cpu_weight", error)),
         ];
         let said: Vec<String> = said.into_iter().flatten().collect();
@@ -105,10 +107,7 @@ impl Reins {
     pub fn start(&self, command: &mut Command) -> io::Result<Program> {
         command.creation_flags((CREATE_SUSPENDED | CREATE_NEW_PROCESS_GROUP).0);
         let mut child = command.spawn()?;
-        let begun = self
-            .job
-            .put_in(&child)
-            .and_then(|()| let_run(child.id()));
+        let begun = self.job.put_in(&child).and_then(|()| let_run(child.id()));
         if let Err(error) = begun {
             let _ = child.kill();
             let _ = child.wait();
