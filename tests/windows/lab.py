@@ -55,10 +55,16 @@ def processes(*words):
 
 
 def wine(*words, check=True, timeout=SOON):
-    done = subprocess.run(
-        ["wine64", *words], env=environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout
-    )
-    out, error = (text.decode(errors="replace").replace("\r", "") for text in (done.stdout, done.stderr))
+    # Not through pipes: the first program of a session starts others, which would hold them.
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
+        done = subprocess.run(
+            ["wine64", *words], env=environment(), stdin=subprocess.DEVNULL, stdout=out, stderr=error, timeout=timeout
+        )
+        texts = []
+        for file in (out, error):
+            file.seek(0)
+            texts.append(file.read().decode(errors="replace").replace("\r", ""))
+    out, error = texts
     if check and done.returncode != 0:
         raise AssertionError(f"{words} ended with {done.returncode}:\n{out}\n{error}")
     return done.returncode, out, error
@@ -84,11 +90,11 @@ class Room:
             [SWEEP, "--data", self.data, "coordinator", "run", "--listen", "127.0.0.1:0"],
             env=environment(),
             stdout=subprocess.PIPE,
-            stderr=open(self.path("coordinator.log"), "wb"),
+            stderr=subprocess.DEVNULL,
             text=True,
         )
         self.url = re.search(r"https://\S+", self.coordinator.stdout.readline())[0]
-        joined = self.sweep("token", "create", "--join", "--host", self.host)
+        joined = self.sweep("token", "create", "--join")
         self.token = joined.strip().splitlines()[-1]
 
     def close(self):
@@ -142,9 +148,9 @@ class Room:
             self.agent.wait()
             self.agent = None
 
-    def submit(self, words, axes="n = [1]", more=""):
+    def submit(self, words, axes="n = [1]", more="", program=None):
         self.sweeps += 1
-        run = json.dumps([windows(WORKER), *words])
+        run = json.dumps([program or windows(WORKER), *words])
         text = (
             f'[sweep]\nname = "w{self.sweeps}"\n[axes]\n{axes}\n[train]\nrun = {run}\n{more}\n'
             '[place]\ndevice = "cpu"\nmemory = "32 MiB"\n[retry]\ninterrupted = 0\n'

@@ -22,6 +22,7 @@ const LOOK: Duration = Duration::from_millis(200);
 const QUIET: Duration = Duration::from_secs(24 * 3600);
 
 const NO_SUCH_SERVICE: i32 = 1060;
+const INVALID_LEVEL: i32 = 124;
 const NOT_RUNNING: i32 = 1062;
 const ACCESS_DENIED: i32 = 5;
 
@@ -51,7 +52,7 @@ pub fn install(service: &Service) -> Result<bool, Error> {
     let about = "Runs what the sweep coordinator places on this host. Attempts go on without it.";
     handle.set_description(about).map_err(failed)?;
     // After what the machine needs first: drivers among it.
-    handle.set_delayed_auto_start(true).map_err(failed)?;
+    known(handle.set_delayed_auto_start(true)).map_err(failed)?;
     let again = |seconds| ServiceAction {
         action_type: ServiceActionType::Restart,
         delay: Duration::from_secs(seconds),
@@ -64,10 +65,8 @@ pub fn install(service: &Service) -> Result<bool, Error> {
         actions: Some(vec![again(5), again(30), again(60)]),
     };
     handle.update_failure_actions(recovery).map_err(failed)?;
-    // Also when it ends by itself with an error. Wine knows none of this.
-    if let Err(error) = handle.set_failure_actions_on_non_crash_failures(true) {
-        tracing::debug!(%error, "the service is started again after crashes only");
-    }
+    // Also when it ends by itself with an error.
+    known(handle.set_failure_actions_on_non_crash_failures(true)).map_err(failed)?;
     Ok(true)
 }
 
@@ -128,6 +127,14 @@ fn until(handle: &Handle, wanted: ServiceState) -> Result<bool, Error> {
         std::thread::sleep(LOOK);
     }
     Ok(false)
+}
+
+/// Wine knows no such setting; every Windows does.
+fn known(set: windows_service::Result<()>) -> windows_service::Result<()> {
+    match set {
+        Err(error) if code(&error) == Some(INVALID_LEVEL) => Ok(()),
+        other => other,
+    }
 }
 
 fn manager() -> Result<ServiceManager, Error> {

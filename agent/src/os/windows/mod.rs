@@ -12,6 +12,8 @@ mod lowly;
 mod processes;
 mod reins;
 mod session;
+#[cfg(test)]
+mod tests;
 mod weight;
 
 use std::fs;
