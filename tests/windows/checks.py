@@ -231,6 +231,16 @@ class Service(unittest.TestCase):
         self.assertEqual(code, 4, error)
         self.assertIn("which Windows starts", error)
 
+    def test_the_doctor_looks_from_the_session_of_services(self):
+        config = windows(self.room.path("agent.toml"))
+        words = ["--data", windows(self.room.path("doctor data")), "agent", "doctor", "--in-service", "--config", config]
+        code, out, error = wine(EXE, *words, "--json", check=False)
+        self.assertEqual(code, 1, out + error)
+        checks = {one["name"]: one["state"] for one in json.loads(out)["checks"]}
+        self.assertEqual((checks["folder"], checks["cpu python"]), ("ok", "failed"), out)
+        _, left, _ = wine("sc", "query", "sweep-doctor", check=False)
+        self.assertNotIn("STATE", left)
+
     def test_a_task_at_logon_is_shown(self):
         words = ["--coordinator", self.room.url, "agent", "install", "--mode", "logon-task", "--dry-run"]
         _, out, _ = wine(EXE, *words)
