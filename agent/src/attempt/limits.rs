@@ -103,6 +103,7 @@ mod tests {
             memory_limit: Some(Bytes(2 << 30)),
             memory_peak: Some(Bytes((2 << 30) - 4096)),
             oom_kills: 1,
+            refused_memory: 0,
             process_limit: Some(64),
             refused: 0,
         };

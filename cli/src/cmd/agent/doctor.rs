@@ -35,6 +35,9 @@ pub struct Args {
     /// Where that service writes what it found
     #[arg(long, hide = true, requires = "under")]
     pub out: Option<PathBuf>,
+    /// The kit that was found where that service finds none
+    #[arg(long, hide = true, requires = "under")]
+    pub kit: Option<PathBuf>,
 }
 
 pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
@@ -76,8 +79,11 @@ fn from_service(args: &Args, context: &Context) -> Result<Examined, Error> {
         words.extend(["--coordinator".to_owned(), url.clone()]);
     }
     words.extend(["agent", "doctor", "--under", "service", "--config"].map(str::to_owned));
+    let kit = local::kit_folder(context, None)?;
     words.extend([
         said(&absolute(config)?),
+        "--kit".to_owned(),
+        said(&kit),
         "--out".to_owned(),
         said(&absolute(&file)?),
     ]);
@@ -102,7 +108,7 @@ async fn here(args: &Args, context: &Context) -> Result<Examined, Error> {
             HostConfig::this_machine().map_err(|error| Error::BadInput(Error::chain(&error)))?
         }
     };
-    let kit = match &config.kit {
+    let kit = match config.kit.as_ref().or(args.kit.as_ref()) {
         Some(kit) => kit.clone(),
         None => local::kit_folder(context, None)?,
     };
