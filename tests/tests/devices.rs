@@ -3,7 +3,7 @@
 //! runs is a simulation, marked so.
 
 use serde_json::{Value, json};
-use whole::{Agent, Coordinator, Host, Room, SOON, attempts, until};
+use whole::{Agent, Coordinator, Host, Room, SOON, attempt_processes, attempts, until};
 
 const CARD: &str = "GPU-5b2a6f01-0000-1111-2222-333344445555";
 const MIB: u64 = 1 << 20;
@@ -25,9 +25,31 @@ fn card(held_mib: u64) -> Value {
     })
 }
 
+const OTHER: &str = "GPU-77aa0b02-0000-1111-2222-333344445555";
+
+fn other_card() -> Value {
+    let mut other = card(0);
+    (other["id"], other["now"]["id"]) = (json!(OTHER), json!(OTHER));
+    other["pci"] = json!("0000:0c:00.0");
+    other["name"] = json!("NVIDIA GeForce RTX 3060 Ti");
+    other
+}
+
+/// So much is used, and no process has it.
+fn card_of_nobody(mib: u64) -> Value {
+    let mut card = card(mib);
+    card["now"]["processes"] = json!([]);
+    card
+}
+
 /// What the machine shows from now on.
 fn show(room: &Room, cards: &[Value]) {
-    let text = json!({"answered": ["cuda"], "found": cards}).to_string();
+    show_with(room, cards, &json!([]));
+}
+
+/// The same, with what its driver has reported so far.
+fn show_with(room: &Room, cards: &[Value], faults: &Value) {
+    let text = json!({"answered": ["cuda"], "found": cards, "faults": faults}).to_string();
     let next = room.file("cards.next", &text);
     std::fs::rename(next, room.path().join("cards.json")).expect("a recording");
 }
@@ -35,14 +57,18 @@ fn show(room: &Room, cards: &[Value]) {
 fn host(room: &Room, more: &str) -> Host {
     let recorded = room.path().join("cards.json");
     Host {
-        more: format!(
-            "simulated = true\ntime_scale = 36000\nrecorded_devices = {recorded:?}\n{more}"
-        ),
+        more: format!("simulated = true\nrecorded_devices = {recorded:?}\n{more}"),
         ..Host::new("desk", 1)
     }
 }
 
 fn start(room: &Room, more: &str) -> (Coordinator, Agent) {
+    start_slowly(room, 36_000, more)
+}
+
+/// So many simulated seconds in a real one. A training takes some fifty minutes.
+fn start_slowly(room: &Room, time_scale: u32, more: &str) -> (Coordinator, Agent) {
+    let more = &format!("time_scale = {time_scale}\n{more}");
     let coordinator = room.coordinator();
     let agent = host(room, more).agent(room, &coordinator.url);
     (coordinator, agent)
@@ -167,6 +193,139 @@ fn nothing_is_placed_on_what_was_free_before_the_agent_came_back() {
         why(&coordinator, &room, &sweep)["code"] == "held_by_others"
     });
     assert!(attempts(&coordinator.show(&room, &sweep)).is_empty());
+}
+
+/// A sweep of two trainings, one on each card; the attempts by the card that they are on.
+fn on_both_cards(coordinator: &Coordinator, room: &Room) -> (String, [String; 2]) {
+    let text = "[sweep]\nname = \"both\"\n[axes]\nn = [1, 2]\n[train]\nrun = [\"true\", \"{n}\"]\n[place]\ndevice = \"gpu\"\n\
+        memory = \"6000 MiB\"\n[retry]\ngpu_fault = 0\n";
+    let sweep = coordinator.submit(room, &room.file("both.toml", text));
+    let mut ids = Vec::new();
+    until("both run", SOON, || {
+        let document = coordinator.show(room, &sweep);
+        let of = |card: &str| -> Option<String> {
+            let all = attempts(&document);
+            let on = |one: &&&Value| {
+                one["device"]
+                    .as_str()
+                    .is_some_and(|device| device.contains(card))
+            };
+            Some(all.iter().find(on)?["id"].as_str()?.to_owned())
+        };
+        ids = ["3070", "3060"].into_iter().filter_map(of).collect();
+        ids.len() == 2 && ids.iter().all(|id| !attempt_processes(id).is_empty())
+    });
+    (sweep, [ids[0].clone(), ids[1].clone()])
+}
+
+/// The one on the broken card has ended so; the other goes on to its end.
+#[track_caller]
+fn one_failed_and_one_went_on(document: &Value, broken: &str, words: &[&str]) {
+    for attempt in attempts(document) {
+        if attempt["id"] != broken {
+            assert_eq!(attempt["outcome"], "succeeded", "{document:#}");
+            continue;
+        }
+        assert_eq!(attempt["outcome"], "gpu_fault", "{document:#}");
+        let detail = attempt["detail"].as_str().expect("a sentence");
+        for word in words {
+            assert!(detail.contains(word), "no `{word}` in: {detail}");
+        }
+    }
+    assert_eq!(attempts(document).len(), 2, "{document:#}");
+}
+
+#[test]
+fn a_fault_that_takes_the_card_ends_its_attempt_and_no_other() {
+    let room = Room::new();
+    show(&room, &[card(0), other_card()]);
+    // Half a minute.
+    let (coordinator, agent) = start_slowly(&room, 120, "");
+    let (sweep, [broken, _]) = on_both_cards(&coordinator, &room);
+    // A program's own fault, on the other card: nothing is ended for it.
+    let mild = json!({"id": OTHER, "code": 31, "what": "Xid 31: a program's own fault"});
+    let fatal = json!({"id": CARD, "code": 79, "what": "Xid 79: the card has fallen off the bus"});
+    show_with(&room, &[card(0), other_card()], &json!([mild, fatal]));
+    until("it has ended", SOON, || {
+        attempt_processes(&broken).is_empty()
+    });
+    let document = coordinator.settled(&room, &sweep);
+    one_failed_and_one_went_on(&document, &broken, &["Xid 79", "fallen off the bus"]);
+    assert!(
+        agent.stderr().contains("the driver reports Xid 31"),
+        "{}",
+        agent.stderr()
+    );
+}
+
+#[test]
+fn a_card_that_vanishes_ends_its_attempt_and_no_other_also_after_a_restart() {
+    let room = Room::new();
+    show(&room, &[card(0), other_card()]);
+    let (coordinator, mut agent) = start_slowly(&room, 120, "");
+    let (sweep, [broken, _]) = on_both_cards(&coordinator, &room);
+    // Which attempt has which card outlives the agent.
+    agent.kill9();
+    agent.start();
+    until("the agent has seen the card", SOON, || {
+        device(&coordinator, &room)["missing"].is_null()
+    });
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    show(&room, &[other_card()]);
+    until("it has ended", SOON, || {
+        attempt_processes(&broken).is_empty()
+    });
+    let document = coordinator.settled(&room, &sweep);
+    one_failed_and_one_went_on(&document, &broken, &["it fell off the bus", "dmesg"]);
+    assert!(device(&coordinator, &room)["missing"].is_string());
+}
+
+#[test]
+fn memory_that_does_not_come_back_is_said_and_the_next_job_waits_for_it() {
+    let room = Room::new();
+    show(&room, &[card(0)]);
+    // Five seconds.
+    let (coordinator, agent) = start_slowly(&room, 600, "");
+    let first = submit(&coordinator, &room, "first");
+    until("it runs", SOON, || {
+        !attempt_processes(&format!("{first}/1/train/1")).is_empty()
+    });
+    show(&room, &[card_of_nobody(5120)]);
+    let document = coordinator.settled(&room, &first);
+    assert_eq!(
+        attempts(&document)[0]["outcome"],
+        "succeeded",
+        "{document:#}"
+    );
+    let said = "5120 MiB that no process is known to have, since an attempt ended";
+    until("the host says it", SOON, || {
+        device(&coordinator, &room)["holders"] == said
+    });
+    let shown = coordinator.sweep(&room, &["hosts"]).out;
+    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains(said), "{shown}");
+    assert!(
+        agent.stderr().contains("held by 5120 MiB"),
+        "{}",
+        agent.stderr()
+    );
+    let second = submit(&coordinator, &room, "second");
+    until("it waits for what is free", SOON, || {
+        why(&coordinator, &room, &second)["code"] == "held_by_others"
+    });
+    assert!(attempts(&coordinator.show(&room, &second)).is_empty());
+    show(&room, &[card(0)]);
+    let document = coordinator.settled(&room, &second);
+    assert_eq!(
+        attempts(&document)[0]["outcome"],
+        "succeeded",
+        "{document:#}"
+    );
+    assert!(
+        agent.stderr().contains("its memory came back"),
+        "{}",
+        agent.stderr()
+    );
 }
 
 #[test]

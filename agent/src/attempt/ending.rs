@@ -18,6 +18,8 @@ const USERS_MISTAKE: std::ops::RangeInclusive<i32> = 64..=78;
 /// Everything that an outcome is decided from.
 pub struct Evidence<'a> {
     pub facts: &'a Facts,
+    /// What drivers reported of its devices meanwhile.
+    pub faults: &'a [String],
     /// The end of the log, as text.
     pub log: &'a str,
     pub report: &'a Report,
@@ -92,11 +94,11 @@ fn outcome(evidence: &Evidence<'_>) -> (AttemptOutcome, String) {
         if let Some(oom) = oom::out_of_memory(evidence.log) {
             return (AttemptOutcome::GpuOom, oom.sentence());
         }
-        if let Some(line) = oom::fault(evidence.log) {
-            return (
-                AttemptOutcome::GpuFault,
-                format!("the device failed: {line}"),
-            );
+        let line = oom::fault(evidence.log);
+        if line.is_some() || !evidence.faults.is_empty() {
+            let all: Vec<String> = evidence.faults.iter().cloned().chain(line).collect();
+            let what = format!("the device failed: {}", all.join("; "));
+            return (AttemptOutcome::GpuFault, what);
         }
     }
     failed(evidence)
@@ -120,6 +122,10 @@ fn ended_from_outside(why: Why, evidence: &Evidence<'_>) -> (AttemptOutcome, Str
             AttemptOutcome::Suspended,
             "suspended, to be continued".to_owned(),
         ),
+        Why::DeviceFault => {
+            let what = format!("the device failed: {}", evidence.faults.join("; "));
+            (AttemptOutcome::GpuFault, what)
+        }
         Why::Terminated => {
             let what = "its shepherd was asked to end (SIGTERM): the host went down, or somebody did it by hand";
             (AttemptOutcome::Interrupted, what.to_owned())
@@ -255,6 +261,7 @@ mod tests {
         log: &'static str,
         report: &'static str,
         cpu: bool,
+        faults: &'static [&'static str],
     }
 
     fn exit(code: i32) -> Case {
@@ -268,6 +275,7 @@ mod tests {
             log: "",
             report: "",
             cpu: false,
+            faults: &[],
         }
     }
 
@@ -281,6 +289,11 @@ mod tests {
         let report = Report::read(case.report.as_bytes()).unwrap();
         let ending = classify(&Evidence {
             facts: &case.facts,
+            faults: &case
+                .faults
+                .iter()
+                .map(|one| (*one).to_owned())
+                .collect::<Vec<_>>(),
             log: case.log,
             report: &report,
             resident_counts: case.cpu,
@@ -369,6 +382,40 @@ mod tests {
         assert_eq!(end(Case { log, ..exit(1) }).0, "gpu_fault");
         let log = "RuntimeError: CUDA error: device-side assert triggered\n";
         assert_eq!(end(Case { log, ..exit(1) }).0, "failed");
+    }
+
+    #[test]
+    fn what_the_driver_reported_explains_a_failure_and_no_success() {
+        let faults = &["Xid 31: an illegal memory access"];
+        let with = |case: Case| end(Case { faults, ..case });
+        let (outcome, detail, _) = with(exit(1));
+        assert_eq!(outcome, "gpu_fault");
+        assert_eq!(
+            detail,
+            "the device failed: Xid 31: an illegal memory access"
+        );
+        assert_eq!(with(exit(0)).0, "succeeded");
+        assert_eq!(
+            with(Case {
+                cpu: true,
+                ..exit(1)
+            })
+            .0,
+            "failed"
+        );
+        let log = "CUDA out of memory. Tried to allocate 2.00 GiB";
+        assert_eq!(with(Case { log, ..exit(1) }).0, "gpu_oom");
+        let mut ended = signal(15);
+        ended.facts.why = Some(Why::DeviceFault);
+        let (outcome, detail, _) = end(Case {
+            faults: &["Xid 79: off the bus", "it fell off the bus"],
+            ..ended
+        });
+        assert_eq!(outcome, "gpu_fault");
+        assert_eq!(
+            detail,
+            "the device failed: Xid 79: off the bus; it fell off the bus"
+        );
     }
 
     #[test]

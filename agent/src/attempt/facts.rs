@@ -18,6 +18,8 @@ pub enum Why {
     Fenced,
     /// To be continued later.
     Suspended,
+    /// The device that it runs on is gone or broken.
+    DeviceFault,
     /// Somebody sent the shepherd a SIGTERM: the machine goes down, or a person did it.
     Terminated,
     /// The shepherd was killed; the agent ended what was left.
@@ -32,6 +34,7 @@ impl Why {
             Self::Cancelled => "cancelled",
             Self::Fenced => "fenced",
             Self::Suspended => "suspended",
+            Self::DeviceFault => "device_fault",
             Self::Terminated => "terminated",
             Self::ShepherdLost => "shepherd_lost",
         }
@@ -48,10 +51,15 @@ impl FromStr for Why {
     type Err = ();
     /// The content of a `stop` file; only reasons that somebody may ask for.
     fn from_str(text: &str) -> Result<Self, ()> {
-        [Self::Cancelled, Self::Fenced, Self::Suspended]
-            .into_iter()
-            .find(|why| why.as_str() == text.trim())
-            .ok_or(())
+        [
+            Self::Cancelled,
+            Self::Fenced,
+            Self::Suspended,
+            Self::DeviceFault,
+        ]
+        .into_iter()
+        .find(|why| why.as_str() == text.trim())
+        .ok_or(())
     }
 }
 

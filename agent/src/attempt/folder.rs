@@ -5,7 +5,7 @@
 //! no shepherd there. So there is one ending, and a shepherd that comes late starts nothing.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::facts::Facts;
@@ -39,6 +39,12 @@ impl AttemptFolder {
     #[must_use]
     pub fn config(&self) -> PathBuf {
         self.0.join("config.json")
+    }
+
+    /// What drivers reported of its devices while it ran; the agent writes it.
+    #[must_use]
+    pub fn faults(&self) -> PathBuf {
+        self.0.join("faults")
     }
 
     /// Standard output and error of the program, as they came.
@@ -171,6 +177,21 @@ impl AttemptFolder {
     #[must_use]
     pub fn read_stop(&self) -> Option<String> {
         fs::read_to_string(self.stop()).ok()
+    }
+
+    /// Notes what a driver reported of a device of this attempt, a line each.
+    pub fn add_fault(&self, what: &str) -> Result<(), DiskError> {
+        let path = self.faults();
+        let line = format!("{}\n", what.replace('\n', " "));
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        file.and_then(|mut file| file.write_all(line.as_bytes()))
+            .map_err(DiskError::of("write", &path))
+    }
+
+    #[must_use]
+    pub fn read_faults(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.faults()).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
     }
 
     /// The coordinator has committed the ending: nothing of this attempt is owed any more.

@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use super::facts::Why;
 use super::watch::{Follow, Note, Origin};
 use crate::config::HostConfig;
-use crate::devices::Owner;
+use crate::devices::{Owner, Told};
 use crate::folder::AgentFolder;
 use crate::os::{Grounds, Group};
 use crate::recording::Offering;
@@ -236,11 +236,19 @@ impl Attempts {
         }
     }
 
-    /// Whether this process belongs to an attempt of this agent: its environment says so.
+    /// Whether this process belongs to an attempt of this agent: its environment or its
+    /// control group says so.
     fn owns(&self, pid: u32) -> Option<bool> {
         let folder = self.setting.folder.attempts();
         let start = format!("SWEEP_REPORT={}", folder.display());
-        crate::os::has_variable(pid, &start)
+        match crate::os::has_variable(pid, &start) {
+            // It may have dropped its environment; it cannot leave its group.
+            Some(false) => Some(crate::os::is_in_group(
+                pid,
+                &self.setting.folder.group_name(),
+            )),
+            said => said,
+        }
     }
 
     fn count_again(&self) {
@@ -263,6 +271,18 @@ impl crate::devices::Attempts for Attempts {
         running
             .flat_map(|one| one.devices.clone().unwrap_or_else(|| all().collect()))
             .collect()
+    }
+
+    /// Of one that was found and does not say which device it has nothing is known.
+    fn tell(&self, told: &Told) {
+        let on_it = |one: &&Held| {
+            let devices = one.devices.iter().flatten();
+            !one.flags.ended.load(Ordering::Relaxed)
+                && devices.into_iter().any(|id| *id == told.device)
+        };
+        for held in self.lock().values().filter(on_it) {
+            let _ = held.notes.send(Note::Fault(told.clone()));
+        }
     }
 
     fn owner(&self, pid: u32) -> Owner {

@@ -248,6 +248,7 @@ pub fn understand(folder: &AttemptFolder, mut facts: Facts, asked: Option<Why>) 
     }
     let ending = classify(&Evidence {
         facts: &facts,
+        faults: &folder.read_faults(),
         log: &log_end(folder),
         report: &report.unwrap_or_default(),
         resident_counts: order.as_ref().is_some_and(|order| order.resident_counts),

@@ -16,6 +16,7 @@ use super::keeper::Flags;
 use super::tail::Tails;
 use super::{AttemptFolder, Setting, launch};
 use crate::clock;
+use crate::devices::Told;
 use crate::os::Guard;
 use crate::session::{Link, Links, Outgoing};
 use crate::spool::EventKind;
@@ -24,13 +25,18 @@ use crate::staging::Staged;
 /// How often the files of a running attempt are looked at.
 const POLL: Duration = Duration::from_millis(200);
 
+/// The next look at the devices comes before that.
+const REPORTED: Duration = Duration::from_millis(2500);
+
 /// What a task is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     Stop(Why),
     /// Written by the coordinator so far.
     Has(Channel, u64),
     Acked(EventKind),
+    /// Of a device of its.
+    Fault(Told),
     /// Not this host's any more: end it and report nothing.
     Drop,
 }
@@ -53,6 +59,8 @@ pub struct Follow {
     started: Option<Started>,
     asked: Option<Why>,
     dropped: bool,
+    /// A driver is asked about a device that it has.
+    watched: bool,
     ended: Option<Ended>,
     /// The ending went to this session.
     handed: bool,
@@ -80,6 +88,7 @@ impl Follow {
             started: None,
             asked: None,
             dropped: false,
+            watched: false,
             ended: None,
             handed: false,
             acked: false,
@@ -91,6 +100,12 @@ impl Follow {
         self.on_link();
         let folder = self.folder.clone();
         let ordered = matches!(origin, Origin::Ordered(_));
+        let devices = match &origin {
+            Origin::Ordered(start) => start.devices.clone(),
+            Origin::Found(devices) => devices.clone().unwrap_or_default(),
+        };
+        let is_watched = |id: &String| setting.config.device(id).is_some_and(|one| one.watched);
+        self.watched = devices.iter().any(is_watched);
         let staged = match &origin {
             Origin::Ordered(start) => self.until_staged(&setting, start).await,
             Origin::Found(_) => Ok(Staged::default()),
@@ -159,7 +174,8 @@ impl Follow {
                         self.dropped = true;
                         self.asked = Some(Why::Fenced);
                     }
-                    Note::Has(..) | Note::Acked(_) => {}
+                    // Nothing of it runs yet; the next look finds the device as it is.
+                    Note::Has(..) | Note::Acked(_) | Note::Fault(_) => {}
                 },
                 Ok(()) = self.links.changed() => self.on_link(),
             }
@@ -217,6 +233,7 @@ impl Follow {
             Note::Acked(EventKind::Started) => self.started = None,
             Note::Acked(EventKind::Ended) => self.acked = true,
             Note::Stop(why) => self.stop(why, guard),
+            Note::Fault(told) => self.on_fault(&told, guard),
             Note::Drop => {
                 self.dropped = true;
                 self.stop(Why::Fenced, guard);
@@ -241,6 +258,42 @@ impl Follow {
         }
     }
 
+    /// Written down first: it is what the ending is understood with.
+    fn on_fault(&mut self, told: &Told, guard: Option<&Guard>) {
+        if self.ended.is_some() {
+            return;
+        }
+        tracing::warn!(
+            attempt = self.id,
+            device = told.device,
+            "its device: {}",
+            told.what
+        );
+        if let Err(error) = self.folder.add_fault(&told.what) {
+            tracing::warn!(%error, attempt = self.id, "its ending will not say what the device had");
+        }
+        if told.ends {
+            self.stop(Why::DeviceFault, guard);
+        }
+    }
+
+    /// A driver's report may come after the program that fell over it.
+    async fn until_told(&mut self) {
+        let over = tokio::time::sleep(REPORTED);
+        let mut over = std::pin::pin!(over);
+        loop {
+            tokio::select! {
+                () = &mut over => return,
+                note = self.notes.recv() => match note {
+                    Some(note @ Note::Fault(_)) => return self.on_note(note, None),
+                    Some(note) => self.on_note(note, None),
+                    None => return,
+                },
+                Ok(()) = self.links.changed() => self.on_link(),
+            }
+        }
+    }
+
     fn on_link(&mut self) {
         self.link = self.links.borrow_and_update().clone();
         self.handed = false;
@@ -259,6 +312,10 @@ impl Follow {
     }
 
     async fn on_ended(&mut self, facts: Facts) {
+        let ran = facts.not_started.is_none() && facts.not_staged.is_none();
+        if self.watched && ran && facts.why.is_none() && facts.exit != Some(0) {
+            self.until_told().await;
+        }
         // What came while it ended.
         while let Ok(note) = self.notes.try_recv() {
             self.on_note(note, None);

@@ -45,6 +45,7 @@ pub fn look_within(recorded: Option<PathBuf>, limit: Duration) -> Look {
                 "a GPU driver did not answer within {} s; look at dmesg and nvidia-smi, then start the agent again",
                 limit.as_secs()
             ),
+            one_card: false,
         }],
         ..Look::default()
     })

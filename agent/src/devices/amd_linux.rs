@@ -48,7 +48,7 @@ fn look(root: &Path) -> Look {
     Look {
         answered: [Backend::Rocm].into(),
         found: found.collect(),
-        troubles: Vec::new(),
+        ..Look::default()
     }
 }
 

@@ -15,6 +15,9 @@ pub struct Look {
     pub found: Vec<Found>,
     /// What went wrong while looking, for people.
     pub troubles: Vec<Trouble>,
+    /// Of a recording: all that the driver has reported so far. A machine's own reports come one by one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Fault>,
 }
 
 /// A driver that is there and does not do what it should.
@@ -24,6 +27,9 @@ pub struct Trouble {
     pub backend: Backend,
     /// What, where and what to do.
     pub what: String,
+    /// It is about one card: the driver itself answers, and what is there is told.
+    #[serde(default)]
+    pub one_card: bool,
 }
 
 /// One GPU, or one MIG instance of a GPU.

@@ -4,16 +4,20 @@
 
 mod all;
 mod amd_linux;
+mod fault;
 mod found;
 mod held;
 mod join;
 mod names;
 mod nvidia;
 mod recorded;
+mod returned;
+mod round;
 mod sampler;
 mod windows;
 
 pub use all::{look_within, real, watch};
+pub(crate) use fault::Told;
 pub use found::{Fault, Found, Live, Look, Memory, Pcie, Process, Trouble, pci_address};
 pub(crate) use held::Owner;
 pub(crate) use join::join;

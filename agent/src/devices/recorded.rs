@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 
 use vram::Backend;
 
-use super::{Look, Trouble, Watch};
+use super::{Fault, Look, Trouble, Watch};
 
 pub struct Recorded {
     path: PathBuf,
     last: Look,
+    /// So many of its reports have been told.
+    told: usize,
 }
 
 impl Recorded {
@@ -18,6 +20,7 @@ impl Recorded {
         Self {
             path,
             last: Look::default(),
+            told: 0,
         }
     }
 
@@ -44,12 +47,21 @@ impl Watch for Recorded {
                             "failed to read the recording of devices {path}: {error}; \
                              record one with `sweep agent devices --json`"
                         ),
+                        one_card: false,
                     }],
                     ..Look::default()
                 };
             }
         }
         self.last.clone()
+    }
+
+    /// A recording that grows has new ones; of one that is begun anew all are.
+    fn faults(&mut self) -> Vec<Fault> {
+        let all = &self.last.faults;
+        let new = all.get(self.told..).unwrap_or(all).to_vec();
+        self.told = all.len();
+        new
     }
 }
 
@@ -72,5 +84,20 @@ mod tests {
         std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
         assert_eq!(recorded.look(), look);
         assert_eq!(recorded.live().len(), 2);
+        assert_eq!(recorded.faults(), []);
+        let fault = Fault {
+            id: "GPU-1".to_owned(),
+            code: 79,
+            what: "Xid 79".to_owned(),
+        };
+        let with = Look {
+            faults: vec![fault.clone()],
+            ..look
+        };
+        std::fs::write(&path, serde_json::to_string(&with).unwrap()).unwrap();
+        recorded.look();
+        assert_eq!(recorded.faults(), [fault]);
+        recorded.look();
+        assert_eq!(recorded.faults(), [], "told once");
     }
 }

@@ -1,5 +1,6 @@
 //! Watches the cards while the agent runs, on a thread of its own, because a driver may take its time: what others hold,
-//! which card does not answer any more, what the driver reports. Ends no attempt and decides nothing.
+//! which card does not answer any more, what the driver reports. Tells attempts what concerns them; ends none and decides
+//! nothing: that is in `round`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,16 +11,17 @@ use proto::v1::{DeviceState, HostInfo};
 use tokio::sync::watch;
 use vram::Bytes;
 
-use super::held::{Owner, held};
-use super::{Found, Look, Watch};
+use super::Watch;
+use super::fault::Told;
+use super::held::Owner;
+use super::round::Rounds;
+use crate::clock;
 use crate::config::{DeviceConfig, DeviceKind};
 
 /// Between two samples.
 const PAUSE: Duration = Duration::from_secs(2);
 /// How soon the thread notices that it is to end.
 const NAP: Duration = Duration::from_millis(100);
-/// Smaller changes are noise, and each change makes the coordinator look again.
-const GRAIN: u64 = 1 << 20;
 
 /// What is seen of one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub struct State {
     pub holders: String,
     /// Why it cannot be used; empty: it can.
     pub missing: String,
+    /// Some of what is held is nobody's, and did not come back after an attempt.
+    pub stuck: bool,
 }
 
 /// By device id. Devices that nobody watches are not in it.
@@ -35,6 +39,11 @@ pub struct State {
 pub struct Seen(BTreeMap<String, State>);
 
 impl Seen {
+    #[must_use]
+    pub fn of(states: BTreeMap<String, State>) -> Self {
+        Self(states)
+    }
+
     /// What a heartbeat says of a device.
     #[must_use]
     pub fn state(&self, device: &DeviceConfig) -> DeviceState {
@@ -48,6 +57,20 @@ impl Seen {
                 Some(seen) => seen.missing.clone(),
                 None => device.missing.clone(),
             },
+        }
+    }
+
+    fn log_changes(&self, next: &Self) {
+        for (id, state) in &next.0 {
+            let before = self.0.get(id).cloned().unwrap_or_default();
+            if state.stuck && !before.stuck {
+                tracing::warn!(device = id, "held by {}", state.holders);
+            } else if before.stuck && !state.stuck && state.missing.is_empty() {
+                tracing::info!(device = id, "its memory came back");
+            }
+            if before.missing.is_empty() && !state.missing.is_empty() {
+                tracing::warn!(device = id, "missing: {}", state.missing);
+            }
         }
     }
 
@@ -66,6 +89,8 @@ pub trait Attempts: Send {
     /// Devices that an attempt has now.
     fn devices(&self) -> BTreeSet<String>;
     fn owner(&self, pid: u32) -> Owner;
+    /// What those on a device are to know of it.
+    fn tell(&self, told: &Told);
 }
 
 pub struct Sampler {
@@ -101,13 +126,20 @@ impl Sampler {
         let over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&over);
         let sample = move || {
-            let mut last = Seen::default();
+            let (begin, mut last) = (clock::monotonic(), Seen::default());
+            let mut rounds = Rounds::new(devices);
             while !ends.load(Ordering::Relaxed) {
                 let look = watch.look();
-                for fault in watch.faults() {
+                let faults = watch.faults();
+                for fault in &faults {
                     tracing::warn!(device = fault.id, "the driver reports {}", fault.what);
                 }
-                last = sample(&devices, &look, &attempts, &last);
+                let (next, told) = rounds.next(&look, &faults, &attempts, begin.elapsed());
+                for one in &told {
+                    attempts.tell(one);
+                }
+                last.log_changes(&next);
+                last = next;
                 tell.send_if_modified(|seen| {
                     let changed = *seen != last;
                     seen.clone_from(&last);
@@ -137,118 +169,5 @@ impl Sampler {
 impl Drop for Sampler {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-    }
-}
-
-fn sample(devices: &[DeviceConfig], look: &Look, attempts: &impl Attempts, last: &Seen) -> Seen {
-    let busy = attempts.devices();
-    let state = |device: &DeviceConfig| {
-        let before = last.0.get(&device.id).cloned().unwrap_or_else(|| State {
-            held: device.held,
-            ..State::default()
-        });
-        let Some(found) = look.found.iter().find(|found| found.is(&device.id)) else {
-            let why = look.troubles.first().map(|trouble| trouble.what.clone());
-            return State {
-                missing: why.unwrap_or_else(|| GONE.to_owned()),
-                holders: String::new(),
-                ..before
-            };
-        };
-        of_card(found, busy.contains(&device.id), attempts, before.held)
-    };
-    Seen(
-        devices
-            .iter()
-            .map(|device| (device.id.clone(), state(device)))
-            .collect(),
-    )
-}
-
-const GONE: &str = "the driver does not show it any more: it may have fallen off the bus; look at `dmesg`, at its seat and its power";
-
-fn of_card(found: &Found, active: bool, attempts: &impl Attempts, before: Bytes) -> State {
-    let held = held(&found.now, |pid| attempts.owner(pid), active, before);
-    State {
-        held: Bytes(held.bytes.0.next_multiple_of(GRAIN)),
-        holders: held.holders,
-        missing: String::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::HostFile;
-
-    const TI: &str = "GPU-5b2a6f01-0000-1111-2222-333344445555";
-
-    /// An attempt has this device, with these processes.
-    struct Ours(&'static [&'static str], &'static [u32]);
-
-    impl Attempts for Ours {
-        fn devices(&self) -> BTreeSet<String> {
-            self.0.iter().map(|id| (*id).to_owned()).collect()
-        }
-
-        fn owner(&self, pid: u32) -> Owner {
-            if self.1.contains(&pid) {
-                Owner::Ours
-            } else {
-                Owner::Stranger
-            }
-        }
-    }
-
-    fn desktop() -> Look {
-        serde_json::from_str(include_str!("../../tests/devices/desktop.json")).unwrap()
-    }
-
-    fn devices(look: &Look, held: &str) -> Vec<DeviceConfig> {
-        let text = format!("[[device]]\nkind = \"gpu\"\nid = \"{TI}\"\n{held}");
-        let mut file = HostFile::parse(&text).unwrap();
-        super::super::join(&mut file, look);
-        file.resolve().unwrap().devices
-    }
-
-    #[test]
-    fn strangers_hold_and_our_own_do_not() {
-        let look = desktop();
-        let devices = devices(&look, "");
-        let seen = sample(&devices, &look, &Ours(&[], &[]), &Seen::default());
-        let state = seen.state(&devices[0]);
-        assert_eq!(state.held_bytes, 1 << 30);
-        assert_eq!(
-            state.holders,
-            "Ollama 512 MiB, firefox (browser) 300 MiB, Xorg (desktop) 200 MiB"
-        );
-        // 5120 is ours now: what is left are the desktop and the browser.
-        let seen = sample(&devices, &look, &Ours(&[TI], &[5120]), &seen);
-        assert_eq!(seen.state(&devices[0]).held_bytes, 512 << 20);
-    }
-
-    #[test]
-    fn the_owners_figure_is_the_least() {
-        let look = desktop();
-        let devices = devices(&look, "held = \"3 GiB\"");
-        let seen = sample(&devices, &look, &Ours(&[], &[]), &Seen::default());
-        assert_eq!(seen.state(&devices[0]).held_bytes, 3 << 30);
-    }
-
-    #[test]
-    fn a_card_that_goes_is_missing_and_one_that_returns_is_not() {
-        let look = desktop();
-        let devices = devices(&look, "");
-        let here = sample(&devices, &look, &Ours(&[], &[]), &Seen::default());
-        let mut without = look.clone();
-        without.found.clear();
-        let gone = sample(&devices, &without, &Ours(&[], &[]), &here);
-        assert!(
-            gone.state(&devices[0])
-                .missing
-                .contains("fallen off the bus")
-        );
-        let back = sample(&devices, &look, &Ours(&[], &[]), &gone);
-        assert_eq!(back, here);
     }
 }

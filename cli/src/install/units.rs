@@ -177,6 +177,8 @@ fn host_file(name: &str) -> String {
          # deploy/agent.example.toml of the source tree, docs/operations.md. Look with: sweep agent doctor --config FILE\n\
          name = \"{name}\"\n\
          # python = \"/opt/venv/bin/python\"\n\n\
+         # Of one attempt; the rest of the host is the system's.\n\
+         [limits]\nprobe_memory = \"12 GiB\"\n\n\
          # Rehearsals of steps, and jobs that need no GPU.\n\
          [[device]]\nkind = \"cpu\"\nslots = 2\n"
     )

@@ -77,6 +77,15 @@ fn quarantines(hosts: &[HostDocument]) -> String {
                 );
                 text.push_str(&wrap::paragraph(&line, 0, 4));
             }
+            if let Some(holders) = &device.holders {
+                let line = format!(
+                    "{} {} is held by {}",
+                    host.name,
+                    device.name,
+                    printable(holders)
+                );
+                text.push_str(&wrap::paragraph(&line, 0, 4));
+            }
             if let Some(why) = &device.quarantine {
                 let line = format!(
                     "{} {} gets no work: {}",
@@ -124,15 +133,8 @@ pub fn one(host: &HostDocument) -> String {
     }
     for card in &host.devices {
         text.push_str(&format!("device {}: {}\n", short(&card.name, 40), card.id));
-        let more = [("", &card.about), ("held by ", &card.holders)];
-        for (what, text_of) in more {
-            if let Some(said) = text_of {
-                text.push_str(&wrap::paragraph(
-                    &format!("{what}{}", printable(said)),
-                    4,
-                    4,
-                ));
-            }
+        if let Some(about) = &card.about {
+            text.push_str(&wrap::paragraph(&printable(about), 4, 4));
         }
     }
     for attempt in &host.attempts {
@@ -165,6 +167,7 @@ mod tests {
         assert!(text.contains("gets no work: two faults"), "{text}");
         let mut broken = sample::host();
         broken.devices[0].missing = Some("the driver does not show it".into());
+        broken.devices[0].holders = Some("Ollama 512 MiB".into());
         broken.degraded = vec!["3 GPUs are expected and 2 are there".into()];
         let text = sample::plain(&super::text(&[broken]));
         sample::assert_fits(&text);
@@ -172,6 +175,7 @@ mod tests {
             text.contains("is missing: the driver") && text.contains("is degraded: 3 GPUs"),
             "{text}"
         );
+        assert!(text.contains("is held by Ollama 512 MiB"), "{text}");
         assert_eq!(super::text(&[]), "no hosts");
     }
 

@@ -111,6 +111,7 @@ impl Look {
         self.troubles.push(Trouble {
             backend: Backend::Cuda,
             what,
+            one_card: true,
         });
     }
 }

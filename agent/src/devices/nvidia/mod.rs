@@ -1,6 +1,7 @@
 //! NVIDIA's GPUs through NVML, on Linux, Windows and WSL2. This file asks and keeps the answers as they came; what they
 //! mean is in `facts`. A machine without the library has no NVIDIA GPU, and that is no error.
 
+mod again;
 mod facts;
 mod faults;
 
@@ -11,17 +12,19 @@ use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use nvml_wrapper::{Device, Nvml};
 use vram::Backend;
 
+use self::again::Again;
 use self::facts::{Raw, RawCard, RawError, RawMemory, RawProcess};
 use super::{Fault, Look, Trouble, Watch};
 
 /// Absent where the library is not installed.
 #[must_use]
 pub fn open() -> Option<Box<dyn Watch>> {
+    let again = || {
+        let nvml = init().map_err(|error| trouble(&error))?;
+        Ok(Nvidia::of(nvml))
+    };
     match init() {
-        Ok(nvml) => Some(Box::new(Nvidia {
-            faults: faults::Listening::start(),
-            nvml,
-        })),
+        Ok(nvml) => Some(Box::new(Again::alive(Nvidia::of(nvml), again))),
         Err(NvmlError::LibloadingError(error)) => {
             tracing::debug!(%error, "no NVML here");
             None
@@ -30,7 +33,7 @@ pub fn open() -> Option<Box<dyn Watch>> {
             tracing::debug!("no NVML here");
             None
         }
-        Err(error) => Some(Box::new(Dead::of(&error))),
+        Err(error) => Some(Box::new(Again::dead(trouble(&error), again))),
     }
 }
 
@@ -63,6 +66,13 @@ impl Watch for Nvidia {
 }
 
 impl Nvidia {
+    fn of(nvml: Nvml) -> Self {
+        Self {
+            faults: faults::Listening::start(),
+            nvml,
+        }
+    }
+
     fn read(&self) -> Raw {
         let mut raw = Raw {
             driver: self.nvml.sys_driver_version().ok(),
@@ -71,6 +81,10 @@ impl Nvidia {
         };
         for index in 0..self.nvml.device_count().unwrap_or(0) {
             match self.nvml.device_by_index(index) {
+                // It is listed, and answers nothing any more.
+                Ok(device) if matches!(device.memory_info(), Err(NvmlError::GpuLost)) => {
+                    raw.lost.push((index, NvmlError::GpuLost.to_string()));
+                }
                 Ok(device) => {
                     let mut card = self.card(&device);
                     card.mig = device.mig_mode().is_ok_and(|mode| mode.current == 1);
@@ -175,24 +189,6 @@ fn trouble(error: &NvmlError) -> Trouble {
     Trouble {
         backend: Backend::Cuda,
         what: format!("the NVIDIA driver does not answer: {error}; {hint}"),
-    }
-}
-
-/// The library is there and does not work: whatever GPUs there should be are not.
-struct Dead(Trouble);
-
-impl Dead {
-    fn of(error: &NvmlError) -> Self {
-        Self(trouble(error))
-    }
-}
-
-impl Watch for Dead {
-    fn look(&mut self) -> Look {
-        Look {
-            answered: [Backend::Cuda].into(),
-            troubles: vec![self.0.clone()],
-            ..Look::default()
-        }
+        one_card: false,
     }
 }

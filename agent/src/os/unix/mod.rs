@@ -18,7 +18,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt as _, PermissionsExt as _}
 use std::path::{Path, PathBuf};
 
 pub use access::{device_files, everybody_may_read, is_root_on_anothers, may_write};
-pub use groups::{Grounds, Group};
+pub use groups::{Grounds, Group, is_in_group};
 pub use guard::Guard;
 pub use lowly::Lowly;
 pub use memory::{memory_limit, oom_kills};

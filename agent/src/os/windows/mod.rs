@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use vram::Backend;
 
-pub use grounds::{Grounds, Group};
+pub use grounds::{Grounds, Group, is_in_group};
 pub use guard::Guard;
 pub use lowly::Lowly;
 pub use processes::program_of;

@@ -50,6 +50,15 @@ impl Controller {
     }
 }
 
+/// Whether a process is in a group whose name begins so.
+#[must_use]
+pub fn is_in_group(pid: u32, begin: &str) -> bool {
+    let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    groups
+        .lines()
+        .any(|line| line.split('/').any(|name| name.starts_with(begin)))
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Version {
