@@ -62,7 +62,8 @@ struct Owed {
 
 pub struct Spool {
     path: PathBuf,
-    file: File,
+    /// Open once something is added.
+    file: Option<File>,
     size: u64,
     id: String,
     epoch: u64,
@@ -101,11 +102,7 @@ impl Spool {
         });
         let epoch = known.epoch + 1;
         let mut spool = Self {
-            file: OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open(&path)
-                .map_err(DiskError::of("open", &path))?,
+            file: None,
             path,
             size: 0,
             id: known.id.unwrap_or_else(|| uuid::Uuid::now_v7().to_string()),
@@ -203,12 +200,22 @@ impl Spool {
     }
 
     fn append(&mut self, line: &str) {
-        match self.file.write_all(line.as_bytes()) {
+        let written = self.file().and_then(|file| file.write_all(line.as_bytes()));
+        match written {
             Ok(()) => self.size += line.len() as u64,
             Err(error) => {
                 tracing::warn!(%error, path = %self.path.display(), "the spool is not written")
             }
         }
+    }
+
+    fn file(&mut self) -> std::io::Result<&mut File> {
+        if self.file.is_none() {
+            self.file = Some(OpenOptions::new().append(true).open(&self.path)?);
+        }
+        self.file
+            .as_mut()
+            .ok_or(std::io::ErrorKind::NotFound.into())
     }
 
     fn write_anew(&mut self) -> Result<(), DiskError> {
@@ -220,9 +227,9 @@ impl Spool {
                 owed.attempt
             ));
         }
+        // Not every Windows lets a file be replaced that is open.
+        self.file = None;
         durable::replace_synced(&self.path, text.as_bytes())?;
-        let file = OpenOptions::new().append(true).open(&self.path);
-        self.file = file.map_err(DiskError::of("open", &self.path))?;
         self.size = text.len() as u64;
         Ok(())
     }

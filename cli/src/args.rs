@@ -146,6 +146,7 @@ impl Command {
     pub fn under(&self) -> Option<Under> {
         match self {
             Self::Agent(cmd::agent::Verb::Run(args)) => args.under,
+            Self::Agent(cmd::agent::Verb::Doctor(args)) => args.under,
             _ => None,
         }
     }
@@ -223,6 +224,7 @@ mod tests {
             "sweep agent install --coordinator https://keeper:7480 --mode logon-task",
             "sweep agent uninstall --root image",
             "sweep agent doctor --config h.toml --json",
+            "sweep agent doctor --config h.toml --in-service",
             "sweep history --observations --limit 10",
             "sweep completions bash",
             "sweep list --data d -q -v --color never",

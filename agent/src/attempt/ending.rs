@@ -9,7 +9,7 @@ use super::facts::{Facts, Why};
 use super::oom::{self, OutOfMemory};
 use super::own_words::own_words;
 use super::report::Report;
-use super::wording::{duration, last_line, signal_name};
+use super::wording::{duration, exit_words, last_line, signal_name};
 
 /// The program has checkpointed and wants to be started again.
 const REQUEUE: i32 = 75;
@@ -211,7 +211,7 @@ fn failed(evidence: &Evidence<'_>) -> (AttemptOutcome, String) {
             AttemptOutcome::Failed,
             said("a command was not found (exit 127)".to_owned()),
         ),
-        (Some(code), _) => (AttemptOutcome::Failed, said(format!("exit {code}"))),
+        (Some(code), _) => (AttemptOutcome::Failed, said(exit_words(code))),
         (None, Some(signal)) => (
             AttemptOutcome::Failed,
             said(format!("ended by {}", signal_name(signal))),

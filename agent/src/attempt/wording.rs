@@ -49,6 +49,28 @@ pub fn signal_name(signal: i32) -> String {
     format!("signal {signal} ({name})")
 }
 
+/// `exit 3`; `crashed with 0xC0000005 (access violation)`, as Windows ends who breaks.
+#[must_use]
+pub fn exit_words(code: i32) -> String {
+    let status = code.cast_unsigned();
+    let name = match status {
+        0xC000_0005 => "access violation",
+        0xC000_0017 => "no memory",
+        0xC000_001D => "illegal instruction",
+        0xC000_0094 => "division by zero",
+        0xC000_00FD => "stack overflow",
+        0xC000_0135 => "a DLL is missing",
+        0xC000_0139 => "a DLL lacks a function",
+        0xC000_013A => "Ctrl-C or a closed console",
+        0xC000_0142 => "a DLL did not start",
+        0xC000_0374 => "damaged heap",
+        0xC000_0409 => "aborted itself",
+        0xC000_0000..0xD000_0000 => return format!("crashed with 0x{status:08X}"),
+        _ => return format!("exit {code}"),
+    };
+    format!("crashed with 0x{status:08X} ({name})")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +79,12 @@ mod tests {
     fn durations_signals_and_lines() {
         let shown = [250, 5000, 90_000, 120_000, 3_600_000, 57_720_000].map(duration);
         assert_eq!(shown, ["250ms", "5s", "1m 30s", "2m", "1h", "16h 2m"]);
+        assert_eq!(exit_words(3), "exit 3");
+        assert_eq!(
+            exit_words(-1_073_741_819),
+            "crashed with 0xC0000005 (access violation)"
+        );
+        assert_eq!(exit_words(-1), "exit -1");
         assert_eq!(signal_name(6), "signal 6 (SIGABRT)");
         assert_eq!(signal_name(40), "signal 40");
         assert_eq!(last_line("a\n50%\r100%\u{1b}[0m\n\n"), "100%[0m");

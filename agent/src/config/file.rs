@@ -18,6 +18,9 @@ use crate::size::Size;
 /// Of one rehearsal: gemma 3 4B with all its layers stays below 3 GiB.
 const REHEARSAL_MEMORY: Bytes = Bytes(4 << 30);
 
+/// As its installers name it.
+const PYTHON: &str = if cfg!(windows) { "python" } else { "python3" };
+
 /// A driver that hangs must not keep the agent from what runs here already.
 const LOOK: Duration = Duration::from_secs(10);
 
@@ -142,7 +145,7 @@ impl HostFile {
         }
         Ok(HostConfig {
             labels: self.labels,
-            python: self.python.unwrap_or_else(|| "python3".to_owned()),
+            python: self.python.unwrap_or_else(|| PYTHON.to_owned()),
             kit: self.kit,
             datasets: self.datasets,
             models: self.models,

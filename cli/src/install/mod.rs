@@ -135,6 +135,19 @@ impl Common {
     }
 }
 
+/// Runs this program with these words as a service that is there only for that, in the session of services.
+#[cfg(windows)]
+pub fn look_as_service(words: &[String]) -> Result<(), Error> {
+    let program =
+        std::env::current_exe().map_err(|source| Error::io("find", "this executable", source))?;
+    scm::once(program, words)
+}
+
+#[cfg(not(windows))]
+pub fn look_as_service(_words: &[String]) -> Result<(), Error> {
+    Err(Error::BadInput("--in-service is for Windows".to_owned()))
+}
+
 /// Names of the system's groups: a unit that names another does not start.
 fn groups(root: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(root.join("etc/group")).unwrap_or_default();

@@ -57,3 +57,8 @@ impl Grounds {
         Vec::new()
     }
 }
+
+/// Whose job a process is in only its shepherd knows.
+pub fn is_in_group(_pid: u32, _begin: &str) -> bool {
+    false
+}

@@ -13,6 +13,8 @@ mod lowly;
 mod processes;
 mod reins;
 mod session;
+#[cfg(test)]
+mod tests;
 mod weight;
 
 use std::fs;
@@ -22,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 use vram::Backend;
 
-pub use grounds::{Grounds, Group};
+pub use grounds::{Grounds, Group, is_in_group};
 pub use guard::Guard;
 pub use idle::idle;
 pub use lowly::Lowly;

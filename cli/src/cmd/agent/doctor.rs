@@ -11,7 +11,8 @@ use tokio::net::TcpStream;
 use crate::clients::Clients;
 use crate::context::Context;
 use crate::error::{Error, Exit};
-use crate::{embedded, local, out, render};
+use crate::service::{Told, Under};
+use crate::{embedded, install, local, out, render};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 const UNREACHED: &str =
@@ -25,16 +26,89 @@ pub struct Args {
     /// Host file [default: this machine with its CPU]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// On Windows, as administrator: look from the session of services, through a service for that moment
+    #[arg(long)]
+    pub in_service: bool,
+    /// What that service is told
+    #[arg(long, hide = true)]
+    pub under: Option<Under>,
+    /// Where that service writes what it found
+    #[arg(long, hide = true, requires = "under")]
+    pub out: Option<PathBuf>,
+    /// The kit that was found where that service finds none
+    #[arg(long, hide = true, requires = "under")]
+    pub kit: Option<PathBuf>,
 }
 
 pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
+    let examined = if args.in_service {
+        from_service(&args, context)?
+    } else {
+        here(&args, context).await?
+    };
+    if let Some(file) = &args.out {
+        let text = serde_json::to_vec(&examined).unwrap_or_default();
+        std::fs::write(file, text)
+            .map_err(|source| Error::io("write", file.display().to_string(), source))?;
+        return Ok(Exit::DONE);
+    }
+    out::document(context, &examined, render::doctor::text)?;
+    Ok(match examined.state {
+        State::Failed => Exit::NOT_SUCCEEDED,
+        State::Ok | State::Warning => Exit::DONE,
+    })
+}
+
+/// The same examination by this program as a service, which is taken away again.
+fn from_service(args: &Args, context: &Context) -> Result<Examined, Error> {
+    let Some(config) = &args.config else {
+        return Err(Error::BadInput(
+            "--in-service needs the host file: --config FILE".to_owned(),
+        ));
+    };
+    let absolute = |path: &Path| {
+        std::path::absolute(path).map_err(|source| Error::Unreadable {
+            path: path.to_owned(),
+            source,
+        })
+    };
+    let file = std::env::temp_dir().join(format!("sweep-doctor-{}.json", std::process::id()));
+    let said = |path: &Path| path.display().to_string();
+    let mut words = vec!["--data".to_owned(), said(&context.data)];
+    if let Some(url) = &context.coordinator {
+        words.extend(["--coordinator".to_owned(), url.clone()]);
+    }
+    words.extend(["agent", "doctor", "--under", "service", "--config"].map(str::to_owned));
+    let kit = local::kit_folder(context, None)?;
+    words.extend([
+        said(&absolute(config)?),
+        "--kit".to_owned(),
+        said(&kit),
+        "--out".to_owned(),
+        said(&absolute(&file)?),
+    ]);
+    let looked = install::look_as_service(&words);
+    let read = std::fs::read(&file);
+    let _ = std::fs::remove_file(&file);
+    looked?;
+    let read = read
+        .ok()
+        .and_then(|text| serde_json::from_slice(&text).ok());
+    read.ok_or_else(|| {
+        Error::Failed("the doctor found nothing to say from the session of services".to_owned())
+    })
+}
+
+async fn here(args: &Args, context: &Context) -> Result<Examined, Error> {
+    // Its manager waits for the word that it runs.
+    let _told = args.under.map(|_| Told::ready(|| async {}));
     let config = match &args.config {
         Some(file) => local::read_host(file)?,
         None => {
             HostConfig::this_machine().map_err(|error| Error::BadInput(Error::chain(&error)))?
         }
     };
-    let kit = match &config.kit {
+    let kit = match config.kit.as_ref().or(args.kit.as_ref()) {
         Some(kit) => kit.clone(),
         None => local::kit_folder(context, None)?,
     };
@@ -44,12 +118,7 @@ pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
     let mut checks =
         looked.map_err(|error| Error::Failed(format!("the examination broke off: {error}")))?;
     checks.push(coordinator(context, &context.agent_folder(&name)).await);
-    let examined = Examined::of(&name, checks);
-    out::document(context, &examined, render::doctor::text)?;
-    Ok(match examined.state {
-        State::Failed => Exit::NOT_SUCCEEDED,
-        State::Ok | State::Warning => Exit::DONE,
-    })
+    Ok(Examined::of(&name, checks))
 }
 
 async fn coordinator(context: &Context, folder: &Path) -> Check {
