@@ -32,12 +32,11 @@ def used_mib():
 class System:
     """A coordinator and an agent with this machine's card and two slots of its CPU."""
 
-    def __init__(self, sweep, folder, limits):
+    def __init__(self, sweep, folder, more=""):
         self.sweep, self.folder = sweep, pathlib.Path(folder)
         self.data = self.folder / "data"
         host = self.folder / "host.toml"
-        limits = '[limits]\nmemory = "2 GiB"\n' if limits else ""
-        host.write_text(f'name = "here"\npython = "{sys.executable}"\nrehearsals = 0\n{limits}'
+        host.write_text(f'name = "here"\npython = "{sys.executable}"\nrehearsals = 0\n{more}'
                         '[[device]]\nkind = "cpu"\nusable = "4 GiB"\nslots = 2\n', encoding="utf-8")
         text = self.one("agent", "devices")
         self.card = text["found"][0]["id"]
@@ -119,6 +118,25 @@ def foreign(system):
     assert attempt["outcome"] == "succeeded", attempt
 
 
+def evict(system):
+    """In a system of its own, whose owner's command ends who holds the card."""
+    total = system.one("agent", "devices")["found"][0]["now"]["memory"]["total"] >> 20
+    most, need = int(total * 0.7), int(total * 0.5)
+    other = subprocess.Popen([sys.executable, str(PROGRAMS), "hold", str(most)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert other.stdout.readline().startswith("held")
+        device = lambda: next(one for one in system.one("hosts")["hosts"][0]["devices"] if one["id"] == system.card)
+        until("the host says who", lambda: device().get("holders"))
+        print(f"  {used_mib()} MiB used by {device()['holders']}, {device()['held_mib']} MiB count as held")
+        system.submit("evict", ["seen"], f'device = "gpu"\nmemory = "{need} MiB"')
+        (attempt,) = system.ended("evict")
+        print(f"  {attempt['outcome']}, with {used_mib()} MiB used; the other process: {other.poll()}")
+        assert attempt["outcome"] == "succeeded" and other.poll() is not None, attempt
+    finally:
+        other.kill()
+        other.wait()
+
+
 def limit(system):
     system.submit("neighbour", ["steady", "20"], 'device = "gpu"\nmemory = "2 GiB"')
     until("the neighbour runs", lambda: system.attempts("neighbour"))
@@ -147,20 +165,22 @@ def tree(system):
     assert attempt["outcome"] == "cancelled" and not left, (attempt, left)
 
 
-CHECKS = {"pin": pin, "foreign": foreign, "tree": tree, "limit": limit}
+CHECKS = {"pin": pin, "foreign": foreign, "evict": evict, "tree": tree, "limit": limit}
 
 
-def main(sweep, wanted):
+def evicting():
+    program = pathlib.Path(sys.executable).resolve().name
+    command = json.dumps(["pkill", "-KILL", "-f", f"{PROGRAMS.name} hold"])
+    return f'[[evict]]\nprograms = ["{program}"]\ncommand = {command}\n'
+
+
+def check(sweep, names, more):
+    """What is wrong."""
     wrong = []
-    print("discovery: field, sweep, nvidia-smi")
-    wrong += discovery.differences(sweep)
     with tempfile.TemporaryDirectory() as folder:
-        if "limit" in wanted and os.geteuid() != 0:
-            print("skipped: limit, as only root may set one here")
-            wanted.remove("limit")
-        system = System(sweep, folder, "limit" in wanted)
+        system = System(sweep, folder, more)
         try:
-            for name in wanted:
+            for name in names:
                 print(name)
                 try:
                     CHECKS[name](system)
@@ -170,6 +190,21 @@ def main(sweep, wanted):
             system.stop()
         if wrong:
             print((pathlib.Path(folder) / "agent.log").read_text(encoding="utf-8")[-4000:])
+    return wrong
+
+
+def main(sweep, wanted):
+    wrong = []
+    print("discovery: field, sweep, nvidia-smi")
+    wrong += discovery.differences(sweep)
+    if "limit" in wanted and os.geteuid() != 0:
+        print("skipped: limit, as only root may set one here")
+        wanted.remove("limit")
+    together = [name for name in wanted if name != "evict"]
+    limits = '[limits]\nmemory = "2 GiB"\n' if "limit" in wanted else ""
+    wrong += check(sweep, together, limits)
+    if "evict" in wanted:
+        wrong += check(sweep, ["evict"], evicting())
     print("\n".join(["all of it holds"] if not wrong else [f"WRONG {one}" for one in wrong]))
     return 1 if wrong else 0
 
