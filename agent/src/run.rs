@@ -132,6 +132,7 @@ pub async fn run(mut options: AgentOptions) -> Result<(), AgentError> {
         config: setting.config,
         attempts: attempts.clone(),
         seen: sampler.seen(),
+        pulse: sampler.pulse(),
         owner,
         rehearsals: rehearsals.asking(),
         recordings: recordings.offering(),

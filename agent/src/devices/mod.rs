@@ -10,6 +10,7 @@ mod held;
 mod join;
 mod names;
 mod nvidia;
+mod pulse;
 mod recorded;
 mod returned;
 mod round;
@@ -21,6 +22,7 @@ pub(crate) use fault::Told;
 pub use found::{Fault, Found, Live, Look, Memory, Pcie, Process, Trouble, pci_address};
 pub(crate) use held::Owner;
 pub(crate) use join::join;
+pub use pulse::Pulse;
 pub use recorded::Recorded;
 pub(crate) use sampler::{Attempts, Sampler, Seen};
 #[cfg(windows)]

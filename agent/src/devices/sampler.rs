@@ -11,10 +11,10 @@ use proto::v1::{DeviceState, HostInfo};
 use tokio::sync::watch;
 use vram::Bytes;
 
-use super::Watch;
 use super::fault::Told;
 use super::held::Owner;
 use super::round::Rounds;
+use super::{Pulse, Watch};
 use crate::clock;
 use crate::config::{DeviceConfig, DeviceKind};
 use crate::evict::Evictable;
@@ -121,6 +121,7 @@ pub trait Attempts: Send {
 pub struct Sampler {
     over: Arc<AtomicBool>,
     seen: watch::Receiver<Seen>,
+    pulse: Pulse,
 }
 
 impl Sampler {
@@ -130,6 +131,7 @@ impl Sampler {
         Self {
             over: Arc::default(),
             seen: watch::channel(Seen::default()).1,
+            pulse: Pulse::default(),
         }
     }
 
@@ -150,10 +152,13 @@ impl Sampler {
         let (tell, seen) = tokio::sync::watch::channel(Seen::default());
         let over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&over);
+        let pulse = Pulse::default();
+        let heart = pulse.clone();
         let sample = move || {
             let (begin, mut last) = (clock::monotonic(), Seen::default());
             let mut rounds = Rounds::new(devices);
             while !ends.load(Ordering::Relaxed) {
+                heart.beat(clock::monotonic());
                 let look = watch.look();
                 let faults = watch.faults();
                 for fault in &faults {
@@ -182,7 +187,13 @@ impl Sampler {
         if let Err(error) = thread.spawn(sample) {
             tracing::warn!(%error, "the devices are not watched");
         }
-        Self { over, seen }
+        Self { over, seen, pulse }
+    }
+
+    /// When it was last seen.
+    #[must_use]
+    pub fn pulse(&self) -> Pulse {
+        self.pulse.clone()
     }
 
     /// What is seen, now and with each change.

@@ -17,7 +17,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::attempt::Attempts;
 use crate::config::HostConfig;
-use crate::devices::Seen;
+use crate::devices::{Pulse, Seen};
 use crate::recording::Offering;
 use crate::rehearsal::Asking;
 use crate::spool::Spool;
@@ -45,6 +45,7 @@ pub struct Session {
     /// Why the owner keeps jobs from this host now; empty: he does not.
     pub owner: watch::Receiver<String>,
     pub seen: watch::Receiver<Seen>,
+    pub pulse: Pulse,
     pub links: watch::Sender<Option<Link>>,
     pub ready: Option<oneshot::Sender<()>>,
 }

@@ -22,6 +22,7 @@ use tonic::{Code, Status, Streaming};
 use super::{End, Link, Outgoing, Session};
 use crate::attempt::Note;
 use crate::attempt::facts::Why;
+use crate::clock;
 use crate::spool::EventKind;
 
 /// A coordinator that is there answers a Hello at once.
@@ -206,9 +207,16 @@ impl<'a> Talk<'a> {
         let devices = self.session.config.devices.iter();
         let seen = self.session.seen.borrow();
         let owner = self.session.owner.borrow().clone();
-        let devices = devices.map(|device| DeviceState {
-            owner: owner.clone(),
-            ..seen.state(device)
+        let silent = self.session.pulse.trouble(clock::monotonic());
+        let devices = devices.map(|device| {
+            let mut state = seen.state(device);
+            if let Some(why) = silent.as_ref().filter(|_| device.watched) {
+                state.missing.clone_from(why);
+            }
+            DeviceState {
+                owner: owner.clone(),
+                ..state
+            }
         });
         let beat = Heartbeat {
             devices: devices.collect(),
