@@ -238,7 +238,12 @@ fn an_attempt_whose_folder_is_gone_is_ended_by_the_next_agent() {
     let shepherd = until_some("it has a shepherd", SOON, || shepherd_of(&attempt));
     system.agent.kill9();
     kill9(shepherd);
-    std::fs::remove_dir_all(system.agent.attempt(&attempt)).expect("its folder");
+    // Its children may write into it meanwhile.
+    let folder = system.agent.attempt(&attempt);
+    until("its folder is gone", SOON, || {
+        let _ = std::fs::remove_dir_all(&folder);
+        !folder.exists()
+    });
     system.agent.start();
     until("its children are gone", SOON, || living(&bare).is_empty());
     nothing_is_left(&attempt);
