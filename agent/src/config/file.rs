@@ -76,7 +76,10 @@ pub struct DeviceFile {
 
 impl HostFile {
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        toml::from_str(text).map_err(|error| ConfigError::Toml(with_nearest(&error.to_string())))
+        toml::from_str(text).map_err(|error: toml::de::Error| ConfigError::Toml {
+            place: place(text, error.span().map_or(0, |span| span.start)),
+            what: with_nearest(&error.to_string()),
+        })
     }
 
     /// Asks this machine's drivers, unless the file forbids it or the host is a simulated one; then as [`Self::resolve`].
@@ -281,6 +284,14 @@ fn checked(device: DeviceConfig) -> Result<DeviceConfig, String> {
         return Err("speed must not be negative".to_owned());
     }
     Ok(device)
+}
+
+/// Line and column of a byte.
+fn place(text: &str, at: usize) -> String {
+    let before = text.get(..at).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|one| *one != '\n').count() + 1;
+    format!("{line}:{column}")
 }
 
 /// Adds the nearest known key to serde's "unknown field" message.

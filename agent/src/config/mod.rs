@@ -98,8 +98,17 @@ pub enum ConfigError {
         path: PathBuf,
         source: std::io::Error,
     },
-    #[error("understand the host's file: {0}")]
-    Toml(String),
+    #[error("understand the host's file {place}: {what}")]
+    Toml {
+        /// `box.toml:7:9`, or line and column alone.
+        place: String,
+        what: String,
+    },
+    #[error("{source}; in {}", path.display())]
+    In {
+        path: PathBuf,
+        source: Box<ConfigError>,
+    },
     #[error("accept the host `{host}`: {what}")]
     Host { host: String, what: String },
     #[error("accept device `{device}` of host `{host}`: {what}")]
@@ -110,6 +119,21 @@ pub enum ConfigError {
     },
 }
 
+impl ConfigError {
+    fn in_file(self, path: &Path) -> Self {
+        match self {
+            Self::Toml { place, what } => Self::Toml {
+                place: format!("{}:{place}", path.display()),
+                what,
+            },
+            other => Self::In {
+                path: path.to_owned(),
+                source: Box::new(other),
+            },
+        }
+    }
+}
+
 impl HostConfig {
     /// Reads a host's TOML file, and asks the machine's drivers what its GPUs are.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
@@ -117,7 +141,8 @@ impl HostConfig {
             path: path.to_owned(),
             source,
         })?;
-        HostFile::parse(&text)?.discover()
+        let read = HostFile::parse(&text).and_then(HostFile::discover);
+        read.map_err(|error| error.in_file(path))
     }
 
     /// From text, without a look at the machine.
@@ -228,5 +253,28 @@ impl fmt::Debug for HostConfig {
             .field("owner", &self.owner)
             .field("evict", &self.evict)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistake_is_named_with_file_line_and_column() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("box.toml");
+        let said = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            HostConfig::read(&path).unwrap_err().to_string()
+        };
+        let what = said("name = \"box\"\n[limits]\nmemry = \"1 GiB\"\n");
+        assert!(what.contains("box.toml:3:1: "), "{what}");
+        assert!(what.contains("did you mean `memory`"), "{what}");
+        let what = said("discover = false\n[owner]\nidle = \"soon\"\n");
+        assert!(
+            what.contains("[owner] idle `soon`") && what.ends_with("box.toml"),
+            "{what}"
+        );
     }
 }

@@ -3,11 +3,11 @@
 
 use proto::v1::{ResultRow, ResultsDocument, Summary};
 
-use super::SIMULATED;
 use super::format::{count, device, duration, duration_if, host, mib_if, score, unknown, within};
 use super::paint::paint;
 use super::settings::Settings;
-use super::table::{Kind, Table, named};
+use super::table::{Kind, Table, named, printable};
+use super::{SIMULATED, wrap};
 
 pub fn text(document: &ResultsDocument) -> String {
     let head = document.sweep.clone().unwrap_or_default();
@@ -20,13 +20,14 @@ pub fn text(document: &ResultsDocument) -> String {
         (Some(a), Some(b)) => b.total_cmp(&a),
         (a, b) => b.is_some().cmp(&a.is_some()),
     });
-    for row in rows {
+    for row in &rows {
         table.row(cells(row, &head.id, &settings, scored));
     }
     let mut text = format!(
-        "{}: {}\n\n{table}\n{}",
+        "{}: {}\n\n{table}\n{}{}",
         head.id,
         head.state,
+        reasons(&rows, &head.id),
         summary(document.summary.as_ref())
     );
     if document.rows.iter().any(|row| row.simulated) {
@@ -73,6 +74,39 @@ fn cells(row: &ResultRow, sweep: &str, settings: &Settings, scored: bool) -> Vec
         );
     }
     cells
+}
+
+/// More are counted only; `sweep why JOB` has each.
+const REASONS: usize = 10;
+
+/// Why trials that never ran did not; those with one reason together.
+fn reasons(rows: &[&ResultRow], sweep: &str) -> String {
+    let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
+    for row in rows {
+        let Some(reason) = row.reason.as_deref() else {
+            continue;
+        };
+        let trial = within(&row.trial, sweep);
+        match by_reason.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, trials)) => trials.push(trial),
+            None => by_reason.push((reason, vec![trial])),
+        }
+    }
+    let mut text = String::new();
+    for (reason, trials) in by_reason.iter().take(REASONS) {
+        let line = format!("trial {}: {}", trials.join(", "), printable(reason));
+        text.push_str(&wrap::paragraph(&line, 0, 4));
+    }
+    if by_reason.len() > REASONS {
+        text.push_str(&format!(
+            "{} more reasons: sweep why JOB\n",
+            by_reason.len() - REASONS
+        ));
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
 }
 
 /// One or two lines: what came of all jobs.
@@ -134,6 +168,8 @@ TRIAL  dropout  rank  HOST  DEVICE         PREDICTED  PEAK MiB    TIME  OUTCOME 
     2      0.1    96  rig   RTX 5060 Ti *       7313      7298  3h 12m  succeeded   0.9130 simulated
     1      0.0    96  rig   RTX 5060 Ti *       7313      7301  3h 09m  succeeded   0.9120 simulated
     6      0.1   112  -     -                      -         -       -  infeasible  -
+
+trial 6: too large for every known device: the best, box RTX 3070 Ti, has 7834 of 7912 ± 78 MiB
 
 6 trials, 18 jobs, 15 attempts, 12 succeeded, 3 skipped
 device time 14h 03m, 1m 05s from submission to end

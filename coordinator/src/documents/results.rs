@@ -1,7 +1,7 @@
 //! The results table of a sweep: one row for each trial.
 
 use jobs::life::{Attempt, Sweep};
-use jobs::{Kind, Trial};
+use jobs::{Kind, Outcome, Trial};
 use proto::store::v1::SweepRecord;
 use proto::v1::{ResultRow, ResultsDocument};
 use serde_json::Value;
@@ -59,7 +59,15 @@ fn row(life: &Sweep, trial: &Trial) -> ResultRow {
         held_out: number("held_out"),
         result: results.first().map(ToString::to_string),
         loss: number("loss").or_else(loss),
+        reason: ruled_out(life, trial.index),
     }
+}
+
+/// Why the first of its jobs that a ruling ended was not run.
+fn ruled_out(life: &Sweep, trial: u32) -> Option<String> {
+    let mut jobs = life.plan.kinds().filter_map(|kind| life.job(trial, kind));
+    let ruling = jobs.find_map(|job| job.ruling.as_ref())?;
+    (ruling.outcome == Outcome::Infeasible).then(|| ruling.reason.to_string())
 }
 
 /// The attempt that tells of a job: the one that counts, else the last.

@@ -1104,6 +1104,9 @@ pub struct ResultRow {
     /// last training loss
     #[prost(double, optional, tag = "13")]
     pub loss: ::core::option::Option<f64>,
+    /// why it was ruled out, where it was: infeasible, skipped
+    #[prost(string, optional, tag = "14")]
+    pub reason: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// The sweep file as its author wrote it, with the files it names (a model's config.json).
 #[derive(serde::Serialize)]
