@@ -4,7 +4,8 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use whole::{
-    Host, Room, SOON, WrongClock, all_succeeded, attempt_processes, attempts, job, text, until,
+    Coordinator, Host, Room, SOON, WrongClock, all_succeeded, attempt_processes, attempts, job,
+    text, until,
 };
 
 const DAY: i64 = 24 * 3600;
@@ -128,4 +129,67 @@ fn a_coordinator_whose_clock_is_set_back() {
     }
     coordinator.start_again();
     assert_eq!(coordinator.show(&room, &sweep), document);
+}
+
+const HOUR: i64 = 3600;
+
+/// Certificates are valid from two days before they were made: whose clock is hours off is let in, lets in, and works.
+#[test]
+fn hours_off_do_not_matter_over_tls() {
+    let room = Room::new();
+    let Some(clock) = WrongClock::new(&room) else {
+        return;
+    };
+    room.program(
+        "job.sh",
+        "until [ -e \"$ROOM/go.$1\" ]; do sleep 0.02; done\necho works\n",
+    );
+    let data = room.data();
+    let data = data.to_str().expect("plain text");
+    room.sweep(&["--data", data, "coordinator", "init"]).code(0);
+    let mut coordinator = Coordinator::prepared(&room, &room.data());
+    coordinator.url = coordinator.url.replace("http://", "https://");
+    coordinator.start_again();
+    let owner = |words: &[&str]| room.sweep(&[&["--data", data], words].concat());
+    let mut agents = Vec::new();
+    for (name, offset) in [("ahead", 30 * HOUR), ("behind", -30 * HOUR)] {
+        let mut host = Host::new(name, 1);
+        host.data = Some(room.path().join(format!("at-{name}")));
+        host.env = clock.off_by(offset).into();
+        let token = owner(&["token", "create", "--join"]).word();
+        host.env.push(("SWEEP_JOIN_TOKEN".into(), token));
+        agents.push(host.agent(&room, &coordinator.url));
+    }
+    let user = owner(&["token", "create", "ann", "--role", "submit"]).word();
+    let as_user = |offset: i64, words: &[&str]| {
+        let words = [&["--coordinator", &coordinator.url], words].concat();
+        let mut command = room.command(&words);
+        command.env("SWEEP_TOKEN", &user).envs(clock.off_by(offset));
+        room.start_command(command, &words).finish(SOON)
+    };
+    let run = "[train]\nrun = [\"sh\", \"{kit}/job.sh\", \"{n}\"]";
+    let file = room.sweep_file("hours", "n = [1, 2]", run);
+    let file = file.to_str().expect("plain text");
+    let sweep = as_user(30 * HOUR, &["submit", file]).word();
+    as_user(-30 * HOUR, &["list"]).code(0);
+    // The clocks are wrong indeed: five days are too many, and that is said.
+    as_user(-5 * 24 * HOUR, &["list"])
+        .code(4)
+        .says(&["failed to trust", "not valid yet"]);
+
+    until("both run", SOON, || {
+        [1, 2]
+            .iter()
+            .all(|n| !attempt_processes(&format!("{sweep}/{n}/train/1")).is_empty())
+    });
+    room.open("go.1");
+    coordinator.kill9();
+    for (name, value) in clock.off_by(-30 * HOUR) {
+        coordinator.env(&name, &value);
+    }
+    coordinator.start_again();
+    room.open("go.2");
+    let said = owner(&["watch", &sweep, "--json"]);
+    all_succeeded(&said.json());
+    assert_eq!(attempts(&said.document()).len(), 2);
 }
