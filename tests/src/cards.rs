@@ -26,25 +26,54 @@ pub fn card(held_mib: u64) -> Value {
     })
 }
 
-/// A look at these cards, as the recording has it.
+pub const OTHER: &str = "GPU-77aa0b02-0000-1111-2222-333344445555";
+
+/// A second one beside it, empty.
 #[must_use]
-pub fn look(cards: &[Value]) -> String {
-    json!({"answered": ["cuda"], "found": cards}).to_string()
+pub fn other_card() -> Value {
+    let mut other = card(0);
+    (other["id"], other["now"]["id"]) = (json!(OTHER), json!(OTHER));
+    other["pci"] = json!("0000:0c:00.0");
+    other["name"] = json!("NVIDIA GeForce RTX 3060 Ti");
+    other
+}
+
+/// So much is used, and no process has it.
+#[must_use]
+pub fn card_of_nobody(mib: u64) -> Value {
+    let mut card = card(mib);
+    card["now"]["processes"] = json!([]);
+    card
+}
+
+/// A look at these cards as the recording has it, with what their driver has reported so far.
+#[must_use]
+pub fn look(cards: &[Value], faults: &Value) -> String {
+    json!({"answered": ["cuda"], "found": cards, "faults": faults}).to_string()
 }
 
 /// What the machine shows from now on.
 pub fn show(room: &Room, cards: &[Value]) {
-    let next = room.file("cards.next", &look(cards));
+    show_with(room, cards, &json!([]));
+}
+
+/// The same, with what its driver has reported so far.
+pub fn show_with(room: &Room, cards: &[Value], faults: &Value) {
+    let next = room.file("cards.next", &look(cards, faults));
     std::fs::rename(next, room.path().join("cards.json")).expect("a recording");
 }
 
 /// A host with what the recording shows; `more` are lines of its file.
 #[must_use]
 pub fn desk(room: &Room, more: &str) -> Host {
+    desk_at(room, 36_000, more)
+}
+
+fn desk_at(room: &Room, time_scale: u32, more: &str) -> Host {
     let recorded = room.path().join("cards.json");
     Host {
         more: format!(
-            "simulated = true\ntime_scale = 36000\nrecorded_devices = {recorded:?}\n{more}"
+            "simulated = true\ntime_scale = {time_scale}\nrecorded_devices = {recorded:?}\n{more}"
         ),
         ..Host::new("desk", 1)
     }
@@ -52,8 +81,14 @@ pub fn desk(room: &Room, more: &str) -> Host {
 
 #[must_use]
 pub fn start(room: &Room, more: &str) -> (Coordinator, Agent) {
+    start_slowly(room, 36_000, more)
+}
+
+/// So many simulated seconds in a real one. A training takes some fifty minutes.
+#[must_use]
+pub fn start_slowly(room: &Room, time_scale: u32, more: &str) -> (Coordinator, Agent) {
     let coordinator = room.coordinator();
-    let agent = desk(room, more).agent(room, &coordinator.url);
+    let agent = desk_at(room, time_scale, more).agent(room, &coordinator.url);
     (coordinator, agent)
 }
 

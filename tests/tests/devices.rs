@@ -3,100 +3,11 @@
 //! runs is a simulation, marked so.
 
 use serde_json::{Value, json};
-use whole::{Agent, Coordinator, Host, Room, SOON, attempt_processes, attempts, until};
-
-const CARD: &str = "GPU-5b2a6f01-0000-1111-2222-333344445555";
-const MIB: u64 = 1 << 20;
-
-/// One card of 8 GiB, with so much in the hands of Ollama.
-fn card(held_mib: u64) -> Value {
-    let processes = match held_mib {
-        0 => json!([]),
-        some => json!([{"pid": 999_999_999, "name": "ollama", "bytes": some * MIB}]),
-    };
-    json!({
-        "id": CARD, "pci": "0000:0b:00.0", "name": "NVIDIA GeForce RTX 3070 Ti", "backend": "cuda",
-        "driver": "570.133.07",
-        "now": {
-            "id": CARD,
-            "memory": {"total": 8192 * MIB, "used": held_mib * MIB, "reserved": 192 * MIB},
-            "processes": processes
-        }
-    })
-}
-
-const OTHER: &str = "GPU-77aa0b02-0000-1111-2222-333344445555";
-
-fn other_card() -> Value {
-    let mut other = card(0);
-    (other["id"], other["now"]["id"]) = (json!(OTHER), json!(OTHER));
-    other["pci"] = json!("0000:0c:00.0");
-    other["name"] = json!("NVIDIA GeForce RTX 3060 Ti");
-    other
-}
-
-/// So much is used, and no process has it.
-fn card_of_nobody(mib: u64) -> Value {
-    let mut card = card(mib);
-    card["now"]["processes"] = json!([]);
-    card
-}
-
-/// What the machine shows from now on.
-fn show(room: &Room, cards: &[Value]) {
-    show_with(room, cards, &json!([]));
-}
-
-/// The same, with what its driver has reported so far.
-fn show_with(room: &Room, cards: &[Value], faults: &Value) {
-    let text = json!({"answered": ["cuda"], "found": cards, "faults": faults}).to_string();
-    let next = room.file("cards.next", &text);
-    std::fs::rename(next, room.path().join("cards.json")).expect("a recording");
-}
-
-fn host(room: &Room, more: &str) -> Host {
-    let recorded = room.path().join("cards.json");
-    Host {
-        more: format!("simulated = true\nrecorded_devices = {recorded:?}\n{more}"),
-        ..Host::new("desk", 1)
-    }
-}
-
-fn start(room: &Room, more: &str) -> (Coordinator, Agent) {
-    start_slowly(room, 36_000, more)
-}
-
-/// So many simulated seconds in a real one. A training takes some fifty minutes.
-fn start_slowly(room: &Room, time_scale: u32, more: &str) -> (Coordinator, Agent) {
-    let more = &format!("time_scale = {time_scale}\n{more}");
-    let coordinator = room.coordinator();
-    let agent = host(room, more).agent(room, &coordinator.url);
-    (coordinator, agent)
-}
-
-fn device(coordinator: &Coordinator, room: &Room) -> Value {
-    let host = coordinator
-        .sweep(room, &["host", "show", "desk", "--json"])
-        .json();
-    let devices = host["devices"].as_array().cloned().unwrap_or_default();
-    devices
-        .into_iter()
-        .find(|one| one["id"] == CARD)
-        .unwrap_or_default()
-}
-
-fn why(coordinator: &Coordinator, room: &Room, sweep: &str) -> Value {
-    coordinator
-        .sweep(room, &["why", &format!("{sweep}/1/train"), "--json"])
-        .json()
-}
-
-fn submit(coordinator: &Coordinator, room: &Room, name: &str) -> String {
-    let text = format!(
-        "[sweep]\nname = \"{name}\"\n[train]\nrun = [\"true\"]\n[place]\ndevice = \"gpu\"\nmemory = \"6000 MiB\"\n"
-    );
-    coordinator.submit(room, &room.file(&format!("{name}.toml"), &text))
-}
+use whole::cards::{
+    CARD, OTHER, card, card_of_nobody, device, other_card, show, show_with, start, start_slowly,
+    submit, why,
+};
+use whole::{Coordinator, Room, SOON, attempt_processes, attempts, until};
 
 #[test]
 fn a_job_waits_for_what_others_hold_and_starts_when_it_is_free() {

@@ -9,7 +9,7 @@ use whole::{Room, SOON, attempts, until};
 
 /// The owner's command, which makes the card show what it showed without Ollama; and where it leaves a word.
 fn rule(room: &Room, command: &str) -> String {
-    let free = room.file("free.json", &look(&[card(0)]));
+    let free = room.file("free.json", &look(&[card(0)], &json!([])));
     let asked = room.path().join("asked");
     let cards = room.path().join("cards.json");
     let script = format!(
