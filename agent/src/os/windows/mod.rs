@@ -136,8 +136,3 @@ pub fn end_leftovers(_shepherd: Option<Process>, _mark: &str) -> (usize, usize) 
 pub fn has_variable(_pid: u32, _start: &str) -> Option<bool> {
     None
 }
-
-/// No process can be asked from outside whose job it is in.
-pub fn is_in_group(_pid: u32, _begin: &str) -> bool {
-    false
-}
