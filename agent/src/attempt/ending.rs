@@ -10,6 +10,7 @@ use super::oom::{self, OutOfMemory};
 use super::own_words::own_words;
 use super::report::Report;
 use super::wording::{duration, exit_words, last_line, signal_name};
+use crate::devices::spill;
 
 /// The program has checkpointed and wants to be started again.
 const REQUEUE: i32 = 75;
@@ -85,9 +86,17 @@ fn outcome(evidence: &Evidence<'_>) -> (AttemptOutcome, String) {
     if let Some(what) = &facts.not_started {
         return (AttemptOutcome::Failed, what.clone());
     }
-    if evidence.report.spilled {
+    let spilled = evidence
+        .faults
+        .iter()
+        .find(|what| what.starts_with(spill::MARK));
+    if evidence.report.spilled || spilled.is_some() {
         let what = "it went on in system memory instead of the card's, several times slower";
-        return (AttemptOutcome::Spilled, what.to_owned());
+        let seen = spilled.map_or_else(String::new, |seen| format!(" ({seen})"));
+        return (
+            AttemptOutcome::Spilled,
+            what.to_owned() + &seen.replace(spill::MARK, ""),
+        );
     }
     if facts.exit == Some(0) {
         return (AttemptOutcome::Succeeded, String::new());
@@ -385,6 +394,16 @@ mod tests {
     fn spilling_counts_even_when_it_ended_well() {
         let report = "{\"memory\": {\"spilled\": true}}\n{\"result\": {}}";
         assert_eq!(end(Case { report, ..exit(0) }).0, "spilled");
+        // Seen from outside.
+        let faults = &[
+            "spilled: the card was full, and 4864 MiB more than before lay in the system's memory",
+        ];
+        let (outcome, what, _) = end(Case { faults, ..exit(0) });
+        assert_eq!(outcome, "spilled");
+        assert!(
+            what.contains("slower (the card was full, and 4864 MiB"),
+            "{what}"
+        );
     }
 
     #[test]

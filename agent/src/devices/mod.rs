@@ -15,6 +15,7 @@ mod recorded;
 mod returned;
 mod round;
 mod sampler;
+pub mod spill;
 mod windows;
 
 pub use all::{look_within, real, watch};

@@ -10,6 +10,7 @@ use super::fault::{Reach, Told, reach};
 use super::held::{evictable, held};
 use super::returned::{self, Returned};
 use super::sampler::{Attempts, Seen, State};
+use super::spill::Spilling;
 use super::{Fault, Found, Look};
 use crate::config::DeviceConfig;
 
@@ -29,6 +30,7 @@ struct Card {
     /// Rounds in a row without it.
     gone: u32,
     returned: Returned,
+    spilling: Spilling,
 }
 
 pub struct Rounds {
@@ -63,7 +65,16 @@ impl Rounds {
         for device in &self.devices {
             let card = self.cards.entry(device.id.clone()).or_default();
             match look.found.iter().find(|found| found.is(&device.id)) {
-                Some(found) => card.on_found(found, busy.contains(&device.id), attempts, now),
+                Some(found) => {
+                    let active = busy.contains(&device.id);
+                    card.on_found(found, active, attempts, now);
+                    let spilled = card.spilling.see(&found.now, active);
+                    told.extend(spilled.filter(|_| device.spills).map(|what| Told {
+                        device: device.id.clone(),
+                        what,
+                        ends: false,
+                    }));
+                }
                 None => told.extend(card.on_missing(device, look)),
             }
         }
