@@ -57,6 +57,12 @@ class Jobs(unittest.TestCase):
         self.assertEqual(ended["outcome"], "failed", ended)
         self.assertIn("does not exist on this host", ended["detail"])
 
+    def test_a_program_that_travels_with_its_sweep_runs(self):
+        shutil.copy(WORKER, self.room.path("travels.exe"))
+        ended, sweep = self.one(["lines", "2", "1"], program="{file:travels.exe}")
+        self.assertEqual(ended["outcome"], "succeeded", ended)
+        self.assertEqual(self.room.log(f"{sweep}/1/train"), "line 1\nline 2\n")
+
     def test_a_program_gets_its_variables_and_no_token(self):
         _, sweep = self.one(["env"])
         names = [name.upper() for name in self.room.log(f"{sweep}/1/train").split()]
