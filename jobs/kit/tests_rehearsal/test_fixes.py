@@ -12,7 +12,8 @@ import torch
 import real_step
 
 #: Of the type that is computed in: fp32 rounds to 6e-8, bf16 to 4e-3, and a loss is a mean of many roundings.
-ROUNDING = {"fp32": 2e-6, "bf16": 2e-3, "nf4": 2e-3}
+#: CPUs differ in it: 2.006e-3 is the most that was seen, on one with bf16 instructions of its own.
+ROUNDING = {"fp32": 2e-6, "bf16": 3e-3, "nf4": 3e-3}
 #: The head's weight and input rounded to bf16 (4e-3 each) move each logit by so much, and losses with them.
 BF16_HEAD = 1e-2
 FAMILIES = ("llama", "gemma3_text", "qwen3")
