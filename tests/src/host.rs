@@ -19,6 +19,8 @@ pub struct Host {
     pub more: String,
     /// Its owner names the room's programs as the kit; else the sweep's own comes to it.
     pub own_kit: bool,
+    /// What `{python}` stands for.
+    pub python: String,
     /// More `[[device]]` of its file.
     pub devices: String,
 }
@@ -35,6 +37,7 @@ impl Host {
             more: String::new(),
             own_kit: true,
             devices: String::new(),
+            python: "python3".to_owned(),
         }
     }
 
@@ -46,6 +49,7 @@ impl Host {
             more,
             devices,
             own_kit,
+            python,
             ..
         } = self;
         let room_path = room.path().display();
@@ -60,7 +64,7 @@ impl Host {
             "discover = false\n"
         };
         let text = format!(
-            "name = \"{name}\"\npython = \"python3\"\n{kit}{discover}env = {{ ROOM = \"{room_path}\" }}\n{more}\n\
+            "name = \"{name}\"\npython = \"{python}\"\n{kit}{discover}env = {{ ROOM = \"{room_path}\" }}\n{more}\n\
              [[device]]\nkind = \"cpu\"\nusable = \"4 GiB\"\nslots = {slots}\n{devices}\n"
         );
         room.file(&format!("{name}.host.toml"), &text)

@@ -7,7 +7,7 @@ use whole::cards::{
     CARD, OTHER, card, card_of_nobody, device, other_card, show, show_with, start, start_slowly,
     submit, why,
 };
-use whole::{Coordinator, Room, SOON, attempt_processes, attempts, until};
+use whole::{Coordinator, Host, Room, SOON, all_succeeded, attempt_processes, attempts, until};
 
 #[test]
 fn a_job_waits_for_what_others_hold_and_starts_when_it_is_free() {
@@ -257,4 +257,36 @@ fn a_recording_is_shown_as_what_it_is_of() {
     );
     let again = room.sweep(&[&words[..], &["--json"]].concat()).json();
     assert_eq!(again["found"][0]["id"], CARD);
+}
+
+/// A host whose interpreter is gone would let a whole night's jobs fail one after the other.
+#[test]
+fn a_host_whose_python_is_not_there_gets_no_job_until_it_is() {
+    let room = Room::new();
+    room.program("job.sh", "exec \"$1\" -c 'print(1)'\n");
+    let python = room.path().join("python");
+    let coordinator = room.coordinator();
+    let host = Host {
+        python: python.display().to_string(),
+        ..Host::new("box", 1)
+    };
+    let _agent = host.agent(&room, &coordinator.url);
+    let file = room.sweep_file(
+        "lame",
+        "",
+        "[train]\nrun = [\"sh\", \"{kit}/job.sh\", \"{python}\"]",
+    );
+    let sweep = coordinator.submit(&room, &file);
+    until("it waits", SOON, || {
+        why(&coordinator, &room, &sweep)["code"] == "missing"
+    });
+    let said = why(&coordinator, &room, &sweep);
+    assert!(
+        said["reason"]
+            .as_str()
+            .is_some_and(|why| why.contains("does not exist: make the environment")),
+        "{said:#}"
+    );
+    std::os::unix::fs::symlink("/usr/bin/python3", &python).expect("an interpreter");
+    all_succeeded(&coordinator.settled(&room, &sweep));
 }

@@ -182,6 +182,19 @@ impl HostConfig {
         }
     }
 
+    /// What lets every job fail here: an interpreter that the file names by its path, and that is not there.
+    #[must_use]
+    pub fn python_trouble(&self) -> Option<String> {
+        let path = Path::new(&self.python);
+        let gone = !self.simulated && path.is_absolute() && !path.exists();
+        gone.then(|| {
+            format!(
+                "the host file's python {} does not exist: make the environment (kit/setup), or correct the path",
+                self.python
+            )
+        })
+    }
+
     #[must_use]
     pub fn device(&self, id: &str) -> Option<&DeviceConfig> {
         self.devices.iter().find(|device| device.id == id)

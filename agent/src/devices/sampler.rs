@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use proto::v1::{DeviceState, HostInfo};
+use proto::v1::DeviceState;
 use tokio::sync::watch;
 use vram::Bytes;
 
@@ -92,15 +92,6 @@ impl Seen {
             if before.missing.is_empty() && !state.missing.is_empty() {
                 tracing::warn!(device = id, "missing: {}", state.missing);
             }
-        }
-    }
-
-    /// The same for a registration, so that nothing is placed on what was true long ago.
-    pub fn apply(&self, info: &mut HostInfo, devices: &[DeviceConfig]) {
-        for (said, device) in info.devices.iter_mut().zip(devices) {
-            let state = self.state(device);
-            (said.held_bytes, said.holders, said.missing) =
-                (state.held_bytes, state.holders, state.missing);
         }
     }
 }

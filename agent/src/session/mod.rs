@@ -3,6 +3,7 @@
 //! Ends only when the coordinator speaks another protocol: waiting does not help there.
 
 mod link;
+mod states;
 mod talk;
 
 use std::time::Duration;

@@ -10,8 +10,8 @@ use proto::PROTOCOL;
 use proto::protocol::{Side, too_far};
 use proto::v1::agents_client::AgentsClient;
 use proto::v1::{
-    AgentMessage, CoordinatorMessage, DeviceState, Event, Heartbeat, Hello, Stop, StopReason,
-    Welcome, agent_message, coordinator_message,
+    AgentMessage, CoordinatorMessage, Event, Heartbeat, Hello, Stop, StopReason, Welcome,
+    agent_message, coordinator_message,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Interval, MissedTickBehavior};
@@ -19,10 +19,10 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 
+use super::states::states;
 use super::{End, Link, Outgoing, Session};
 use crate::attempt::Note;
 use crate::attempt::facts::Why;
-use crate::clock;
 use crate::spool::EventKind;
 
 /// A coordinator that is there answers a Hello at once.
@@ -75,12 +75,9 @@ pub(super) async fn talk(
 
 fn hello(session: &Session) -> Hello {
     let mut host = session.config.info();
-    session
-        .seen
-        .borrow()
-        .apply(&mut host, &session.config.devices);
-    for device in &mut host.devices {
-        device.owner.clone_from(&session.owner.borrow());
+    for (said, state) in host.devices.iter_mut().zip(states(session)) {
+        (said.held_bytes, said.holders) = (state.held_bytes, state.holders);
+        (said.missing, said.owner) = (state.missing, state.owner);
     }
     Hello {
         protocol: PROTOCOL,
@@ -204,22 +201,8 @@ impl<'a> Talk<'a> {
     }
 
     fn beat(&self) {
-        let devices = self.session.config.devices.iter();
-        let seen = self.session.seen.borrow();
-        let owner = self.session.owner.borrow().clone();
-        let silent = self.session.pulse.trouble(clock::monotonic());
-        let devices = devices.map(|device| {
-            let mut state = seen.state(device);
-            if let Some(why) = silent.as_ref().filter(|_| device.watched) {
-                state.missing.clone_from(why);
-            }
-            DeviceState {
-                owner: owner.clone(),
-                ..state
-            }
-        });
         let beat = Heartbeat {
-            devices: devices.collect(),
+            devices: states(self.session),
         };
         send(&self.out, agent_message::Message::Heartbeat(beat));
     }
