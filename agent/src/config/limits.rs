@@ -67,16 +67,20 @@ impl LimitsFile {
         }
         Ok(HostLimits {
             any: Limits {
-                memory: self.memory.map(|size| size.0).or_else(|| {
-                    let machine = machine::memory()?;
-                    Some(Bytes(machine.0 - machine.0 / LEFT_TO_THE_SYSTEM))
-                }),
+                memory: self.memory.map(|size| size.0).or_else(most),
                 cpu_weight: self.cpu_weight,
                 processes: Some(self.processes.unwrap_or(PROCESSES)),
             },
             probe_memory: self.probe_memory.map(|size| size.0),
         })
     }
+}
+
+/// What an attempt may take where the file does not say. On Windows a limit counts what is promised, not what is used,
+/// and frameworks have far more promised to them: there is none.
+fn most() -> Option<Bytes> {
+    let machine = machine::memory().filter(|_| !cfg!(windows))?;
+    Some(Bytes(machine.0 - machine.0 / LEFT_TO_THE_SYSTEM))
 }
 
 #[cfg(test)]
