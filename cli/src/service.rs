@@ -3,6 +3,8 @@
 //! state; the agent's only shows that its process runs and takes up tasks.
 
 #[cfg(windows)]
+mod events;
+#[cfg(windows)]
 mod scm;
 
 use std::time::Duration;

@@ -196,6 +196,10 @@ class Service(unittest.TestCase):
         self.assertRegex(config, r"ObjectName\s+REG_SZ\s+NT SERVICE\\sweep-agent")
         self.assertRegex(config, r"Start\s+REG_DWORD\s+0x2")
 
+        _, source, _ = wine("reg", "query", r"HKLM\System\CurrentControlSet\Services\EventLog\Application\sweep-agent")
+        self.assertIn("EventCreate.exe", source)
+        self.assertNotIn("event log could not be written", self.said())
+
         sweep = self.room.submit(["lines", "200", "100"])
         job = f"{sweep}/1/train"
         self.room.wait_for_log(job, "line 3\n")

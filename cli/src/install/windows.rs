@@ -17,6 +17,9 @@ const ADMINISTRATORS_SID: &str = "*S-1-5-32-544";
 const ALL_BELOW: &str = ":(OI)(CI)F";
 const CHANGE_BELOW: &str = ":(OI)(CI)M";
 
+/// Where Windows keeps what it knows of a source of events.
+const EVENTS: &str = r"HKLM\SYSTEM\CurrentControlSet\Services\EventLog\Application\sweep-agent";
+
 /// What starts the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {
@@ -125,6 +128,24 @@ pub fn agent(of: &Agent<'_>) -> Vec<Step> {
             if machine.account != SYSTEM {
                 steps.push(grant);
             }
+            // What an event of this source says is its own text.
+            steps.push(Step::Run {
+                words: [
+                    "reg",
+                    "add",
+                    EVENTS,
+                    "/v",
+                    "EventMessageFile",
+                    "/t",
+                    "REG_EXPAND_SZ",
+                    "/d",
+                    r"%SystemRoot%\System32\EventCreate.exe",
+                    "/f",
+                ]
+                .map(str::to_owned)
+                .to_vec(),
+                may_fail: true,
+            });
             steps.push(Step::RestartService(SERVICE));
         }
         Mode::LogonTask => {
@@ -153,6 +174,10 @@ pub fn removal() -> Vec<Step> {
         Step::RemoveService(SERVICE),
         schtasks(&["/End", "/TN", SERVICE], true),
         delete_task(),
+        Step::Run {
+            words: ["reg", "delete", EVENTS, "/f"].map(str::to_owned).to_vec(),
+            may_fail: true,
+        },
     ]
 }
 
@@ -338,6 +363,6 @@ mod tests {
         let task = steps(Mode::LogonTask, r"TOWER\ann");
         assert!(has(&task, "remove the service sweep-agent"));
         assert!(has(&task, r"TOWER\ann:(OI)(CI)M"));
-        assert_eq!(removal().len(), 3);
+        assert_eq!(removal().len(), 4);
     }
 }

@@ -19,6 +19,7 @@ use windows_service::service_control_handler::{
 };
 use windows_service::service_dispatcher;
 
+use super::events::{self, Kind};
 use super::{SERVICE, Word};
 use crate::error::{Error, Exit};
 use crate::signals;
@@ -67,6 +68,19 @@ fn serve(_words: Vec<OsString>) {
     let work = WORK.lock().unwrap_or_else(PoisonError::into_inner).take();
     let exit = work.map_or(Exit::NOT_SUCCEEDED, |work| work());
     CODE.store(exit.code(), Ordering::Relaxed);
+    match exit {
+        Exit::DONE => events::tell(
+            Kind::Information,
+            "stopped; attempts that run go on under their shepherds",
+        ),
+        other => events::tell(
+            Kind::Error,
+            &format!(
+                "ended with {}; its log in the data folder says why",
+                other.code()
+            ),
+        ),
+    }
     // Not zero is a failure to the manager, which then does what the recovery actions say.
     let said = match exit {
         Exit::DONE => ServiceExitCode::NO_ERROR,
@@ -78,7 +92,12 @@ fn serve(_words: Vec<OsString>) {
 /// Silent where no manager listens.
 pub fn say(word: &Word) {
     match word {
-        Word::Ready => tell(ServiceState::Running, ServiceExitCode::NO_ERROR),
+        Word::Ready => {
+            tell(ServiceState::Running, ServiceExitCode::NO_ERROR);
+            if MANAGER.get().is_some() {
+                events::tell(Kind::Information, "works");
+            }
+        }
         Word::Stopping => tell(ServiceState::StopPending, ServiceExitCode::NO_ERROR),
         // It asks no service whether it works.
         Word::Alive => {}
