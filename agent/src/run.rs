@@ -98,11 +98,11 @@ pub async fn run(mut options: AgentOptions) -> Result<(), AgentError> {
         };
     }
     let evict = options.config.evict.clone();
-    options
-        .config
-        .degraded
-        .extend(owner::trouble(options.config.owner.as_ref()));
-    let owner = owner::watch(options.config.owner.clone()).await;
+    let (owner, trouble) = tokio::select! {
+        () = options.shutdown.cancelled() => return Ok(()),
+        watched = owner::watch(options.config.owner.clone()) => watched,
+    };
+    options.config.degraded.extend(trouble);
     let grounds = grounds(&mut options.config).await;
     let setting = Setting {
         kit: options.config.kit.clone().unwrap_or(options.kit),

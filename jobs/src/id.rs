@@ -123,6 +123,12 @@ pub fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
 }
 
+/// Folders are called by it, so dots alone are none.
+#[must_use]
+pub fn is_host_name(text: &str) -> bool {
+    text.chars().all(is_name_char) && text.chars().any(|c| c != '.')
+}
+
 impl FromStr for TrialId {
     type Err = BadId;
     fn from_str(text: &str) -> Result<Self, BadId> {

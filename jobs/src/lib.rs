@@ -9,7 +9,7 @@ pub mod plan;
 pub mod spec;
 pub mod staged;
 
-pub use id::{AttemptId, BadId, JobId, SweepId, TrialId, is_name_char};
+pub use id::{AttemptId, BadId, JobId, SweepId, TrialId, is_host_name, is_name_char};
 pub use kind::{Kind, UnknownKind};
 pub use outcome::{AttemptOutcome, Ending, Outcome, Peaks, UnknownOutcome};
 pub use plan::{Plan, Trial};

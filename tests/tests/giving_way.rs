@@ -49,6 +49,22 @@ fn what_gives_way_counts_as_free_and_is_asked_before_the_job_starts() {
 }
 
 #[test]
+fn what_a_command_leaves_running_is_not_waited_for() {
+    let room = Room::new();
+    show(&room, &[card(5120)]);
+    let lasts = format!("97.{}", std::process::id());
+    let (coordinator, _agent) = start(&room, &rule(&room, &format!("FREE; sleep {lasts} &")));
+    let sweep = submit(&coordinator, &room, "leaves");
+    let document = coordinator.settled(&room, &sweep);
+    let all = attempts(&document);
+    assert_eq!(all.len(), 1, "{document:#}");
+    assert_eq!(all[0]["outcome"], "succeeded", "{document:#}");
+    let left = whole::living(&lasts);
+    assert_eq!(left.len(), 1, "what it started on purpose goes on");
+    left.into_iter().for_each(whole::kill9);
+}
+
+#[test]
 fn what_does_not_give_way_holds_the_job_back_and_does_not_fail_it() {
     let room = Room::new();
     show(&room, &[card(5120)]);
@@ -118,6 +134,10 @@ fn nothing_starts_while_the_owner_is_there() {
     );
     let shown = coordinator.sweep(&room, &["hosts"]);
     assert!(shown.out.contains("is left to its owner"), "{shown:?}");
+    // logind does not answer for a while: what was last known counts.
+    std::fs::remove_file(room.path().join("sessions")).expect("the sessions");
+    std::thread::sleep(std::time::Duration::from_secs(7));
+    assert_eq!(why(&coordinator, &room, &sweep)["code"], "owner_present");
     assert!(attempts(&coordinator.show(&room, &sweep)).is_empty());
     session(&room, "yes");
     let document = coordinator.settled(&room, &sweep);

@@ -95,7 +95,8 @@ impl HostFile {
         for device in &mut host.devices {
             device.about = joined.about.get(&device.id).cloned().unwrap_or_default();
             device.missing = joined.missing.get(&device.id).cloned().unwrap_or_default();
-            device.watched = !device.about.is_empty() || !device.missing.is_empty();
+            // Also one that no driver knows of yet: it may be slow to come up.
+            device.watched = device.kind == DeviceKind::Gpu;
         }
         host.recorded_devices = recorded;
         host.degraded = joined.degraded;
@@ -112,8 +113,9 @@ impl HostFile {
             host: name.clone(),
             what,
         };
-        if name.is_empty() || !name.chars().all(jobs::is_name_char) {
-            return Err(refuse("a name is letters, digits, - _ .".to_owned()));
+        if !jobs::is_host_name(&name) {
+            let what = "a name is letters, digits, - _ . and not dots alone: it is a folder's, too";
+            return Err(refuse(what.to_owned()));
         }
         let time_scale = self.time_scale.unwrap_or(1.0);
         if !(time_scale.is_finite() && time_scale > 0.0) {

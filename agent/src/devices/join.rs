@@ -77,14 +77,13 @@ fn complete(device: &mut DeviceFile, look: &Look, recorded: bool, joined: &mut J
     }
     let backend = device.backend.as_deref();
     let answered = |one: &Backend| backend.is_none_or(|word| backend_word(*one) == word);
-    if !look.answered.iter().any(answered) {
+    let mut troubles = look.troubles.iter();
+    let trouble = troubles.find(|trouble| answered(&trouble.backend));
+    if trouble.is_none() && !look.answered.iter().any(answered) {
+        // No driver here knows of it: the file is believed.
         return true;
     }
-    let why = match look
-        .troubles
-        .iter()
-        .find(|trouble| answered(&trouble.backend))
-    {
+    let why = match trouble {
         Some(trouble) => trouble.what.clone(),
         None => format!(
             "the driver does not show {id}; look at its seat and power, at `lspci` and at `dmesg`, and compare \

@@ -146,11 +146,19 @@ impl Card {
             .troubles
             .iter()
             .filter(|one| one.backend == device.backend);
+        let answers = look.answered.contains(&device.backend);
+        if self.found.is_none()
+            && !answers
+            && of_it.clone().next().is_none()
+            && device.missing.is_empty()
+        {
+            // No driver has ever known of it: the file is believed.
+            return None;
+        }
         let why = of_it.clone().next().or(look.troubles.first());
         self.state.missing = why.map_or_else(|| GONE.to_owned(), |trouble| trouble.what.clone());
         self.state.holders = String::new();
-        let driver_answers =
-            look.answered.contains(&device.backend) && of_it.clone().all(|one| one.one_card);
+        let driver_answers = answers && of_it.clone().all(|one| one.one_card);
         // A driver that does not answer at all says nothing of this card: what runs there may go on.
         if self.found.is_none() || !driver_answers {
             return None;

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use vram::Bytes;
 
 pub use rules::{EvictFile, EvictRule};
@@ -74,26 +75,37 @@ impl Evictions {
         if asked.is_empty() {
             return Ok(());
         }
-        let mut trouble = Vec::new();
         let rules = || asked.iter().filter_map(|rule| self.rules.get(*rule));
         let patience = rules().map(|rule| rule.patience).max().unwrap_or_default();
-        let given_back = tokio::time::timeout(patience, async {
-            for rule in rules() {
-                tracing::info!(
-                    rule = rule.name(),
-                    ?devices,
-                    "asked to give the memory back"
-                );
-                if let Err(error) = ask::ask(rule).await {
-                    trouble.push(error);
+        let trouble = Arc::<Mutex<Vec<String>>>::default();
+        // Side by side: one that hangs keeps nobody else from being asked.
+        let mut asking = JoinSet::new();
+        for rule in rules().cloned() {
+            tracing::info!(
+                rule = rule.name(),
+                ?devices,
+                "asked to give the memory back"
+            );
+            let trouble = Arc::clone(&trouble);
+            asking.spawn(async move {
+                let told = tokio::time::timeout(rule.patience, ask::ask(&rule)).await;
+                let told = told.unwrap_or_else(|_| Err(format!("{} did not answer", rule.name())));
+                if let Err(error) = told {
+                    trouble
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push(error);
                 }
-            }
-            let _ = seen.wait_for(|seen| held_by(seen).is_empty()).await;
-        });
-        if given_back.await.is_ok() {
+            });
+        }
+        let free = seen.wait_for(|seen| held_by(seen).is_empty());
+        let _ = tokio::time::timeout(patience, free).await.is_ok();
+        let left = held_by(&seen.borrow());
+        // Whoever has not answered yet may do so in peace, within its own time.
+        tokio::spawn(async move { while asking.join_next().await.is_some() {} });
+        if left.is_empty() {
             return Ok(());
         }
-        let left = held_by(&seen.borrow());
         let until = Instant::now() + STUBBORN;
         self.stubborn()
             .extend(left.iter().map(|rule| (*rule, until)));
@@ -106,7 +118,11 @@ impl Evictions {
             patience.as_secs(),
             STUBBORN.as_secs() / 60
         );
-        for error in trouble {
+        for error in trouble
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+        {
             what += &format!("; {error}");
         }
         tracing::warn!("{what}");

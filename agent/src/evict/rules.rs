@@ -60,17 +60,15 @@ impl EvictFile {
         let way = match (self.ollama, self.command) {
             (Some(url), command) if command.is_empty() => {
                 // Requests go out in plain text, so they stay here.
-                let host = url.strip_prefix("http://").unwrap_or_default();
-                if !["127.", "localhost", "[::1]"]
-                    .iter()
-                    .any(|here| host.starts_with(here))
-                {
+                if !is_here(&url) {
                     return Err(BadEvict::Address(url));
                 }
                 programs.extend(OLLAMA.map(str::to_owned));
                 Way::Ollama(url.trim_end_matches('/').to_owned())
             }
-            (None, command) if !command.is_empty() => Way::Command(command),
+            (None, command) if command.first().is_some_and(|one| !one.is_empty()) => {
+                Way::Command(command)
+            }
             _ => return Err(BadEvict::OneOfTwo),
         };
         if programs.is_empty() {
@@ -102,6 +100,24 @@ impl EvictRule {
             Way::Command(_) => self.programs.first().map_or("", String::as_str),
         }
     }
+}
+
+/// `http://`, this machine, perhaps a port, and nothing that could name another.
+fn is_here(url: &str) -> bool {
+    let Some(rest) = url.strip_prefix("http://") else {
+        return false;
+    };
+    let place = rest.trim_end_matches('/');
+    let (host, port) = match place.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, port),
+        _ => (place, "80"),
+    };
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    let here = host == "localhost"
+        || address
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback());
+    here && port.parse::<u16>().is_ok()
 }
 
 fn bare(program: &str) -> String {
@@ -141,6 +157,10 @@ mod tests {
             "ollama = 'http://127.0.0.1:1'\npatience = '5'",
             "ollama = 'https://127.0.0.1:11434'",
             "ollama = 'http://10.0.0.1:11434'",
+            "ollama = 'http://127.0.0.1.evil.example:1'",
+            "ollama = 'http://localhost@evil.example'",
+            "ollama = 'http://127.0.0.1:x'",
+            "command = ['']\nprograms = ['x']",
         ] {
             assert!(rule(text).is_err(), "{text}");
         }

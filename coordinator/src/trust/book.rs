@@ -296,7 +296,7 @@ pub fn is_past(expires_ms: u64, now: u64) -> bool {
 }
 
 fn check_name(name: &str) -> Result<(), Denied> {
-    let right = !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(jobs::is_name_char);
+    let right = name.len() <= NAME_MAX && jobs::is_host_name(name);
     if right {
         Ok(())
     } else {

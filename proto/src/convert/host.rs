@@ -12,7 +12,7 @@ use crate::v1;
 pub fn host_record(hello: &v1::Hello) -> Result<HostRecord, Unreadable> {
     let wire = |field, value: &str| unreadable("a host's registration", field, value);
     let host = hello.host.clone().unwrap_or_default();
-    if host.name.is_empty() || !host.name.chars().all(jobs::is_name_char) {
+    if !jobs::is_host_name(&host.name) {
         return Err(wire("name", &host.name));
     }
     // They stand in tables and in logs of others.

@@ -41,12 +41,33 @@ pub fn idle() -> Idle {
     }
 }
 
+/// It asks logind over the bus, which may hang.
+const PATIENCE: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(20);
+
 fn loginctl(words: &[&str]) -> Result<String, String> {
     let told = Command::new("loginctl")
         .args(words)
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
-        .output()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .and_then(|mut child| {
+            // A few lines, which its pipes hold.
+            let mut left = PATIENCE;
+            while child.try_wait()?.is_none() {
+                if left.is_zero() {
+                    child.kill()?;
+                    child.wait()?;
+                    let what = format!("it does not answer within {} s", PATIENCE.as_secs());
+                    return Err(std::io::Error::new(std::io::ErrorKind::TimedOut, what));
+                }
+                std::thread::sleep(LOOK);
+                left = left.saturating_sub(LOOK);
+            }
+            child.wait_with_output()
+        })
         .map_err(|error| {
             format!("loginctl, which tells how long nobody used this machine: {error}")
         })?;

@@ -49,6 +49,16 @@ pub fn is_services_session() -> bool {
     false
 }
 
+/// It and all that it starts can be ended together: [`end_group`].
+pub fn own_group(command: &mut tokio::process::Command) {
+    command.process_group(0);
+}
+
+/// Ends a command of its own group, and what it started.
+pub fn end_group(leader: u32) {
+    processes::kill_group(leader, rustix::process::Signal::KILL);
+}
+
 /// A folder that only its owner can look into; parents too, where they are missing.
 pub fn private_folder(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new()

@@ -136,3 +136,9 @@ pub fn end_leftovers(_shepherd: Option<Process>, _mark: &str) -> (usize, usize) 
 pub fn has_variable(_pid: u32, _start: &str) -> Option<bool> {
     None
 }
+
+/// There are no groups of processes that a command could be put into without a job of its own.
+pub fn own_group(_command: &mut tokio::process::Command) {}
+
+/// See [`own_group`]: the command itself is ended by whoever started it.
+pub fn end_group(_leader: u32) {}

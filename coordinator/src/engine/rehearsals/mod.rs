@@ -55,6 +55,9 @@ pub enum Stack {
     Can(String),
 }
 
+/// So an agent says that its look at the Python found a package missing.
+const NO_PACKAGE: &str = "the Python package `";
+
 impl Stack {
     /// Of a host that has just registered with so many rehearsals at a time.
     pub fn of_new(rehearsals: u32, now: Instant) -> Self {
@@ -64,10 +67,12 @@ impl Stack {
         Self::Looking(now)
     }
 
-    /// False only where the host's Python was looked at and has no such package.
+    /// False only where the host's Python was looked at and has no such package, or lacks one that this one needs.
     pub fn may_have(&self, package: &str) -> bool {
-        let Self::Can(stack) = self else {
-            return true;
+        let stack = match self {
+            Self::Can(stack) => stack,
+            Self::Cannot(why) => return !why.contains(NO_PACKAGE),
+            Self::Looking(_) => return true,
         };
         let names = stack.split(", ").filter_map(|one| one.split(' ').next());
         names.into_iter().any(|name| name == package)
