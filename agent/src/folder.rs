@@ -17,7 +17,7 @@ pub enum FolderError {
     #[error(transparent)]
     Disk(#[from] DiskError),
     #[error(
-        "another agent works on {}; end it first, or give this one a folder of its own",
+        "take the folder {}: another agent works on it; end that one first, or give this one a folder of its own",
         .0.display()
     )]
     Taken(PathBuf),
@@ -152,7 +152,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let first = AgentFolder::take(folder.path()).unwrap();
         let second = AgentFolder::take(folder.path()).err().unwrap();
-        assert!(second.to_string().contains("another agent works on"));
+        assert!(second.to_string().contains("another agent works on it"));
         drop(first);
         assert!(AgentFolder::take(folder.path()).is_ok());
     }

@@ -234,6 +234,11 @@ impl DeviceFile {
         let id = self.id.ok_or(
             "a gpu needs its id: the UUID (nvidia-smi -L) or the PCI address (lspci -D | grep VGA)",
         )?;
+        if id.chars().all(|one| one.is_ascii_digit()) {
+            return Err(format!(
+                "`{id}` is an index, which is another card after the next boot; give its UUID (nvidia-smi -L) or PCI address"
+            ));
+        }
         let name = self.name.unwrap_or_else(|| id.clone());
         let backend = match self.backend.as_deref() {
             Some("cuda") => Backend::Cuda,

@@ -1,6 +1,6 @@
 //! The host's file and what was found, as one: what the file leaves out of a card is completed, cards that it does not
 //! list are added if it lists none, and what it expects and is not there is said. The file's own words always win.
-//! Pure. Where no driver answers, the file is believed as it is.
+//! Pure. A card that no driver shows is missing, also where no driver is: it gets no job.
 
 use std::collections::BTreeMap;
 
@@ -79,12 +79,12 @@ fn complete(device: &mut DeviceFile, look: &Look, recorded: bool, joined: &mut J
     let answered = |one: &Backend| backend.is_none_or(|word| backend_word(*one) == word);
     let mut troubles = look.troubles.iter();
     let trouble = troubles.find(|trouble| answered(&trouble.backend));
-    if trouble.is_none() && !look.answered.iter().any(answered) {
-        // No driver here knows of it: the file is believed.
-        return true;
-    }
     let why = match trouble {
         Some(trouble) => trouble.what.clone(),
+        None if !look.answered.iter().any(answered) => format!(
+            "no driver here shows {id}: load it (`nvidia-smi`, `rocminfo`), or write discover = false where the file is to \
+             be believed"
+        ),
         None => format!(
             "the driver does not show {id}; look at its seat and power, at `lspci` and at `dmesg`, and compare \
              `sweep agent devices`"
@@ -208,11 +208,11 @@ mod tests {
     }
 
     #[test]
-    fn without_a_driver_the_file_is_believed() {
+    fn without_a_driver_a_listed_card_keeps_its_place_and_is_missing() {
         let text =
             "[[device]]\nkind = \"gpu\"\nid = \"GPU-1\"\nbackend = \"cuda\"\nusable = \"8 GiB\"";
         let (file, joined) = joined(text, &Look::default());
-        assert_eq!(joined, Joined::default());
+        assert!(joined.missing["GPU-1"].contains("no driver here shows GPU-1"));
         assert_eq!(gpus(file).len(), 1);
     }
 
@@ -239,11 +239,11 @@ mod tests {
     }
 
     #[test]
-    fn a_card_of_another_maker_is_not_missed() {
+    fn a_card_of_a_maker_whose_driver_is_not_there_is_missing() {
         let text =
             "[[device]]\nkind = \"gpu\"\nid = \"03:00.0\"\nbackend = \"rocm\"\nusable = \"16 GiB\"";
         let (_, joined) = joined(text, &desktop());
-        assert_eq!(joined, Joined::default());
+        assert!(joined.missing["03:00.0"].contains("no driver here shows 03:00.0"));
     }
 
     #[test]

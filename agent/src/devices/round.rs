@@ -147,12 +147,9 @@ impl Card {
             .iter()
             .filter(|one| one.backend == device.backend);
         let answers = look.answered.contains(&device.backend);
-        if self.found.is_none()
-            && !answers
-            && of_it.clone().next().is_none()
-            && device.missing.is_empty()
-        {
-            // No driver has ever known of it: the file is believed.
+        if self.found.is_none() && !answers && look.troubles.is_empty() {
+            // No driver knows of it yet: what was said at the start still holds.
+            self.state.missing.clone_from(&device.missing);
             return None;
         }
         let why = of_it.clone().next().or(look.troubles.first());

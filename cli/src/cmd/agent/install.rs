@@ -56,6 +56,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Error> {
     let token = match (&args.token, &args.token_file) {
         (Some(token), _) => Some(token.trim().to_owned()),
         (None, Some(file)) => {
+            agent::trust::read_token(file)
+                .map_err(|error| Error::BadInput(format!("failed to {}", Error::chain(&error))))?;
             let read = std::fs::read_to_string(file);
             let text = read.map_err(|source| Error::Unreadable {
                 path: file.clone(),

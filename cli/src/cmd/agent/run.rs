@@ -65,6 +65,11 @@ pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
             ));
         }
     };
+    if (args.token.is_some() || args.token_file.is_some()) && !agent::trust::is_tls(&coordinator) {
+        return Err(Error::BadInput(format!(
+            "a join token is for a coordinator with TLS: write https:// instead of {coordinator}"
+        )));
+    }
     let name = config.name.clone();
     let joined = agent::trust::has_joined(&context.agent_folder(&name));
     let shutdown = CancellationToken::new();
