@@ -95,6 +95,14 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Something of it ran.
+    #[must_use]
+    pub fn ran(&self) -> bool {
+        [&self.not_started, &self.not_staged, &self.held_back]
+            .into_iter()
+            .all(Option::is_none)
+    }
+
     /// It never ran, for want of its files.
     #[must_use]
     pub fn not_staged(what: impl Into<String>, now_ms: u64) -> Self {

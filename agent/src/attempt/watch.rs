@@ -332,8 +332,7 @@ impl Follow {
     }
 
     async fn on_ended(&mut self, facts: Facts) {
-        let ran = facts.not_started.is_none() && facts.not_staged.is_none();
-        if self.watched && ran && facts.why.is_none() && facts.exit != Some(0) {
+        if self.watched && facts.ran() && facts.why.is_none() && facts.exit != Some(0) {
             self.until_told().await;
         }
         // What came while it ended.

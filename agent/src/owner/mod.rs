@@ -26,10 +26,9 @@ pub async fn watch(rule: Option<OwnerRule>) -> (watch::Receiver<String>, Option<
     let mut last = Last::default();
     // Known before the first registration, so that nothing starts in between.
     let first = look(&rule, &mut last).await;
-    let trouble = match &last.idle {
-        Some(_) => None,
-        None => last.trouble.clone(),
-    };
+    let trouble = last.trouble.as_ref().map(|why| {
+        format!("`[owner] idle` cannot be followed, and only `away` counts, if it is given: {why}")
+    });
     let (tell, told) = watch::channel(first);
     tokio::spawn(async move {
         loop {
@@ -58,6 +57,7 @@ pub async fn watch(rule: Option<OwnerRule>) -> (watch::Receiver<String>, Option<
 #[derive(Default)]
 struct Last {
     idle: Option<(Idle, Instant)>,
+    /// Why it was not told this time.
     trouble: Option<String>,
 }
 
@@ -74,9 +74,7 @@ async fn look(rule: &OwnerRule, last: &mut Last) -> String {
             if last.trouble.as_ref() != Some(&why) {
                 tracing::warn!("whether the owner is there cannot be told: {why}");
             }
-            last.trouble = Some(format!(
-                "`[owner] idle` cannot be followed, and only `away` counts, if it is given: {why}"
-            ));
+            last.trouble = Some(why.clone());
             let recent = last.idle.as_ref().filter(|(_, at)| now - *at < REMEMBERED);
             recent.map_or(Idle::Unknown(why), |(idle, _)| idle.clone())
         }

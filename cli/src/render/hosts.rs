@@ -68,41 +68,18 @@ fn quarantines(hosts: &[HostDocument]) -> String {
             text.push_str(&wrap::paragraph(&line, 0, 4));
         }
         for device in &host.devices {
-            if let Some(why) = &device.missing {
-                let line = format!(
-                    "{} {} is missing: {}",
-                    host.name,
-                    device.name,
-                    printable(why)
-                );
-                text.push_str(&wrap::paragraph(&line, 0, 4));
-            }
-            if let Some(why) = &device.owner {
-                let line = format!(
-                    "{} {} is left to its owner: {}",
-                    host.name,
-                    device.name,
-                    printable(why)
-                );
-                text.push_str(&wrap::paragraph(&line, 0, 4));
-            }
-            if let Some(holders) = &device.holders {
-                let line = format!(
-                    "{} {} is held by {}",
-                    host.name,
-                    device.name,
-                    printable(holders)
-                );
-                text.push_str(&wrap::paragraph(&line, 0, 4));
-            }
-            if let Some(why) = &device.quarantine {
-                let line = format!(
-                    "{} {} gets no work: {}",
-                    host.name,
-                    device.name,
-                    printable(why)
-                );
-                text.push_str(&wrap::paragraph(&line, 0, 4));
+            let said = [
+                ("is missing: ", &device.missing),
+                ("is left to its owner: ", &device.owner),
+                ("is held by ", &device.holders),
+                ("gets no work: ", &device.quarantine),
+            ];
+            for (words, what) in said {
+                if let Some(what) = what {
+                    let (host, device) = (&host.name, &device.name);
+                    let line = format!("{host} {device} {words}{}", printable(what));
+                    text.push_str(&wrap::paragraph(&line, 0, 4));
+                }
             }
         }
     }

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use agent::config::hostname;
+use secrecy::ExposeSecret as _;
 
 use crate::context::Context;
 use crate::error::{Error, Exit};
@@ -56,21 +57,14 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Error> {
     let token = match (&args.token, &args.token_file) {
         (Some(token), _) => Some(token.trim().to_owned()),
         (None, Some(file)) => {
-            agent::trust::read_token(file)
+            let read = agent::trust::read_token(file)
                 .map_err(|error| Error::BadInput(format!("failed to {}", Error::chain(&error))))?;
-            let read = std::fs::read_to_string(file);
-            let text = read.map_err(|source| Error::Unreadable {
-                path: file.clone(),
-                source,
-            })?;
-            Some(text.trim().to_owned())
+            Some(read.text().expose_secret().to_owned())
         }
         (None, None) => None,
     };
     if token.is_some() && !agent::trust::is_tls(coordinator) {
-        return Err(Error::BadInput(format!(
-            "a join token is for a coordinator with TLS: write https:// instead of {coordinator}"
-        )));
+        return Err(super::needs_tls(coordinator));
     }
     if let Some(token) = &token {
         proto::token::Token::parse(token)

@@ -26,3 +26,10 @@ pub async fn run(verb: Verb, context: &Context) -> Result<Exit, Error> {
         Verb::Uninstall(args) => install::uninstall(&args, context),
     }
 }
+
+/// A token would go out in plain text.
+fn needs_tls(coordinator: &str) -> Error {
+    Error::BadInput(format!(
+        "a join token is for a coordinator with TLS: write https:// instead of {coordinator}"
+    ))
+}

@@ -66,9 +66,7 @@ pub async fn run(args: Args, context: &Context) -> Result<Exit, Error> {
         }
     };
     if (args.token.is_some() || args.token_file.is_some()) && !agent::trust::is_tls(&coordinator) {
-        return Err(Error::BadInput(format!(
-            "a join token is for a coordinator with TLS: write https:// instead of {coordinator}"
-        )));
+        return Err(super::needs_tls(&coordinator));
     }
     let name = config.name.clone();
     let joined = agent::trust::has_joined(&context.agent_folder(&name));
