@@ -5,6 +5,9 @@
 
 use crate::v1::{AgentMessage, HostInfo, agent_message::Message, event};
 
+/// So an agent begins to say that its look at the host's Python found a package missing.
+pub const NO_PACKAGE: &str = "the Python package `";
+
 const LONGEST: usize = 500;
 /// An ending has a sentence of the system's and a line of the program's.
 const DETAIL: usize = 2000;

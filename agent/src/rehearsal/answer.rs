@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use proto::said::NO_PACKAGE;
 use proto::v1::{CanRehearse, Rehearse, Rehearsed};
 use serde::Deserialize;
 use serde_json::Value;
@@ -165,7 +166,7 @@ fn trouble(ran: &Ran) -> Option<(&'static str, String)> {
         (Some(BAD_RECIPE), _) => ("bad_recipe", told),
         (Some(MISSING_PACKAGE), _) if !said.package.is_empty() => (
             "missing_package",
-            format!("the Python package `{}` is missing: {told}", said.package),
+            format!("{NO_PACKAGE}{}` is missing: {told}", said.package),
         ),
         (Some(MISSING_PACKAGE), _) => ("missing_package", told),
         (Some(OUT_OF_HOST_MEMORY), _) => ("out_of_memory", format!("out of host memory: {told}")),

@@ -55,9 +55,6 @@ pub enum Stack {
     Can(String),
 }
 
-/// So an agent says that its look at the Python found a package missing.
-const NO_PACKAGE: &str = "the Python package `";
-
 impl Stack {
     /// Of a host that has just registered with so many rehearsals at a time.
     pub fn of_new(rehearsals: u32, now: Instant) -> Self {
@@ -71,7 +68,7 @@ impl Stack {
     pub fn may_have(&self, package: &str) -> bool {
         let stack = match self {
             Self::Can(stack) => stack,
-            Self::Cannot(why) => return !why.contains(NO_PACKAGE),
+            Self::Cannot(why) => return !why.contains(proto::said::NO_PACKAGE),
             Self::Looking(_) => return true,
         };
         let names = stack.split(", ").filter_map(|one| one.split(' ').next());
@@ -133,3 +130,18 @@ enum Waits {
 
 /// Keys of rehearsals that a host does without having been asked by this coordinator: it was started anew meanwhile.
 type Strays = BTreeSet<String>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_python_that_lacks_what_comes_first_lacks_the_rest() {
+        let has = |stack: Stack| stack.may_have("bitsandbytes");
+        assert!(has(Stack::Can("torch 2.15.0, bitsandbytes 0.50.2".into())));
+        assert!(!has(Stack::Can("torch 2.15.0".into())));
+        let why = format!("{}torch` is missing: No module", proto::said::NO_PACKAGE);
+        assert!(!has(Stack::Cannot(why)));
+        assert!(has(Stack::Cannot("its file says rehearsals = 0".into())));
+    }
+}
